@@ -1,0 +1,158 @@
+"""What each step gave Selective Search its speed and its recall, and where the time goes.
+
+    DPL_VOC=/data/VOCdevkit/VOC2007 python benchmarks/patches_steps.py
+
+Every step keeps those before it. All run in turns on the same images, on one thread; seconds are processor time.
+"""
+
+import argparse
+import csv
+import datetime
+import os
+import platform
+import random
+import time
+from collections import defaultdict
+from collections.abc import Callable
+from pathlib import Path
+
+import cv2
+import numpy as np
+
+from deep_patch_learning.data.tags import read_tags
+from deep_patch_learning.data.truth import read_truth
+from deep_patch_learning.patches import SelectiveSearch, grouping, ordering, picture, segmentation, selective_search
+from deep_patch_learning.patches.measure import best_overlaps
+
+best_first, segment, count_better = ordering.best_first, segmentation.segment, ordering._count_better
+
+
+def by_rank(boxes: np.ndarray, ranks: np.ndarray) -> np.ndarray:
+    """Return the different boxes, larger regions first, as the hierarchies' tops are merged."""
+    return ordering.unique_scores(*(array[np.argsort(ranks, kind="stable")] for array in (boxes, ranks)))[0]
+
+
+def all_edges(edges: np.ndarray, *rest: float) -> tuple[np.ndarray, int, np.ndarray]:
+    """Return a segmentation, and every edge for the next."""
+    labels, count, _ = segment(edges, *rest)
+    return labels, count, edges
+
+
+def no_cells(*_: object) -> None:
+    """Count no better boxes."""
+
+
+# name, mode, longest side, order, segmentation, cells
+STEPS: list[tuple[str, str, int, Callable, Callable, Callable]] = [
+    ("original scales and mixes, 500 px, larger regions first", "original", 500, by_rank, all_edges, no_cells),
+    ("a larger k visits only edges the smaller one left", "original", 500, by_rank, segment, no_cells),
+    ("searched at 320 px", "original", 320, by_rank, segment, no_cells),
+    ("k 30, 100, 200; 3, 5, 5 similarity mixes", "fast", 320, by_rank, segment, no_cells),
+    ("ordered by 1 / (1 + rank) summed over hierarchies", "fast", 320, best_first, segment, no_cells),
+    ("near twins wait", "fast", 320, best_first, segment, count_better),
+]
+STAGES = [
+    (picture, "scaled"),
+    (grouping, "texture_bins"),
+    (selective_search, "_in_space"),
+    (grouping, "colour_bins"),
+    (cv2, "GaussianBlur"),
+    (segmentation, "edge_weights"),
+    (segmentation, "sorted_edges"),
+    (segmentation, "segment"),
+    (grouping, "describe"),
+    (grouping, "neighbours"),
+    (grouping, "group"),
+    (ordering, "best_first"),
+]
+
+
+def profile(images: list[np.ndarray]) -> dict[str, float]:
+    """Return the seconds per image of each stage of the search."""
+    spent: dict[str, float] = defaultdict(float)
+    replaced = []
+    for module, name in STAGES:
+        function = getattr(module, name)
+
+        def timed(*given: object, function: Callable = function, name: str = name, **named: object) -> object:
+            before = time.thread_time()
+            result = function(*given, **named)
+            spent[name] += (time.thread_time() - before) / len(images)
+            return result
+
+        holders = [module, selective_search] if hasattr(selective_search, name) else [module]
+        for holder in holders:
+            replaced.append((holder, name, function))
+            setattr(holder, name, timed)
+    before = time.thread_time()
+    for image in images:
+        SelectiveSearch()(image)
+    total = (time.thread_time() - before) / len(images)
+    for module, name, function in replaced:
+        setattr(module, name, function)
+    return {**spent, "the rest": total - sum(spent.values()), "total": total}
+
+
+def main() -> None:
+    """Print and save the two tables."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--voc", default=os.environ.get("DPL_VOC"), help="the VOC2007 folder ($DPL_VOC)")
+    parser.add_argument("--images", type=int, default=200)
+    parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--results", type=Path, default=Path("results"))
+    given = parser.parse_args()
+    if not given.voc:
+        parser.error("set DPL_VOC or give --voc")
+    cv2.setNumThreads(1)
+    pictures = read_tags(given.voc, "trainval")
+    pictures = pictures.subset(sorted(random.Random(given.seed).sample(range(len(pictures)), given.images)))
+    truth = read_truth(given.voc, pictures)
+    assert truth is not None
+    images = [pictures.read(index) for index in range(len(pictures))]
+    SelectiveSearch()(images[0])
+    seconds, found = defaultdict(list), defaultdict(list)
+    for image in images:
+        for name, mode, side, order, segmenting, cells in STEPS:
+            ordering.best_first, segmentation.segment, ordering._count_better = order, segmenting, cells
+            before = time.thread_time()
+            found[name].append(SelectiveSearch(mode=mode, max_side=side)(image))
+            seconds[name].append(time.thread_time() - before)
+    ordering.best_first, segmentation.segment, ordering._count_better = best_first, segment, count_better
+    about = {
+        "images": given.images,
+        "seed": given.seed,
+        "machine": f"{platform.machine()}, {os.cpu_count()} cores, one used",
+        "date": datetime.date.today().isoformat(),
+        "command": "python benchmarks/patches_steps.py",
+    }
+    rows: list[dict[str, object]] = []
+    for name, *_ in STEPS:
+        row: dict[str, object] = {"step": name, "seconds": round(float(np.median(seconds[name])), 4)}
+        row["boxes"] = round(float(np.mean([len(boxes) for boxes in found[name]])))
+        best = zip(
+            *[best_overlaps(b, t, [256, 1000, None]) for b, t in zip(found[name], truth, strict=True)], strict=True
+        )
+        for end, values in zip(("256", "1000", "all"), (np.concatenate(column) for column in best), strict=True):
+            row[f"recall_50_{end}"] = round(float((values >= 0.5).mean()), 4)
+            row[f"recall_70_{end}"] = round(float((values >= 0.7).mean()), 4)
+        rows.append(row | about)
+        print(row)
+    write(given.results / "patches_steps.csv", rows)
+    stages = profile(images)
+    rows = [{"stage": stage, "milliseconds": round(1000 * spent, 2)} | about for stage, spent in stages.items()]
+    for line in rows:
+        print(line["stage"], line["milliseconds"])
+    write(given.results / "patches_profile.csv", rows)
+
+
+def write(path: Path, rows: list[dict[str, object]]) -> None:
+    """Write a table."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with path.open("w", newline="") as file:
+        writer = csv.DictWriter(file, rows[0].keys())
+        writer.writeheader()
+        writer.writerows(rows)
+
+
+if __name__ == "__main__":
+    main()

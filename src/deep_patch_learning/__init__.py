@@ -1,0 +1,43 @@
+"""Deep Patch Learning: from pictures with tags and no boxes to a classifier and boxes, in one network.
+
+    import deep_patch_learning as dpl
+    model = dpl.load("runs/photos")
+    found = model.predict("street.jpg")
+    found.tags, found.boxes
+
+Nothing heavy is imported until it is used.
+"""
+
+from typing import TYPE_CHECKING, Any
+
+__version__ = "0.1.0"
+
+if TYPE_CHECKING:
+    from deep_patch_learning.data.dataset import TaggedPictures
+    from deep_patch_learning.data.tags import read_tags
+    from deep_patch_learning.errors import DplError
+    from deep_patch_learning.predict import Model, load
+    from deep_patch_learning.prediction import Prediction
+
+_HOME = {
+    "DplError": "errors",
+    "Model": "predict",
+    "Prediction": "prediction",
+    "TaggedPictures": "data.dataset",
+    "load": "predict",
+    "read_tags": "data.tags",
+}
+
+__all__ = ["DplError", "Model", "Prediction", "TaggedPictures", "load", "read_tags"]
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _HOME:
+        raise AttributeError(f"module 'deep_patch_learning' has no attribute '{name}'")
+    from importlib import import_module
+
+    return getattr(import_module(f"deep_patch_learning.{_HOME[name]}"), name)
+
+
+def __dir__() -> list[str]:
+    return sorted([*globals(), *_HOME])

@@ -1,0 +1,247 @@
+"""The command `dpl`. Each command reads its options, calls a verb and shows what came of it."""
+
+import json
+import sys
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+from typer.core import TyperGroup
+
+from deep_patch_learning.errors import DplError, RunError, did_you_mean
+
+
+class Commands(TyperGroup):
+    """Commands in the order in which they are used; a misspelt one gets a hint."""
+
+    def resolve_command(self, ctx: Any, args: list[str]) -> Any:
+        """Return the command of this name, or fail with the nearest one."""
+        if args and self.get_command(ctx, args[0]) is None:
+            ctx.fail(f"there is no command '{args[0]}'.{did_you_mean(args[0], self.list_commands(ctx))}")
+        return super().resolve_command(ctx, args)
+
+
+app = typer.Typer(
+    cls=Commands,
+    no_args_is_help=True,
+    add_completion=False,
+    rich_markup_mode="markdown",
+    pretty_exceptions_enable=False,
+    help="From pictures with tags and no boxes to a classifier **and** boxes, in one network.",
+)
+
+Data = Annotated[
+    Path, typer.Argument(help="A VOC folder, COCO json, CSV (image,tags), folder per class, or JSON lines.")
+]
+Split = Annotated[str | None, typer.Option(help="A VOC list, a value of the split column, or a file of image names.")]
+Json = Annotated[bool, typer.Option("--json", help="Print one JSON object as the last line.")]
+Device = Annotated[str, typer.Option(help="auto, cpu, cuda or mps.")]
+Run = Annotated[Path, typer.Option("--model", help="The folder of a run.")]
+Limit = Annotated[int | None, typer.Option(min=1, help="Only the first N pictures.")]
+Scales = Annotated[
+    str | None, typer.Option(help="Longest sides, such as 480,688,1200. Those of training if not given.")
+]
+Workers = Annotated[int | None, typer.Option(min=1, help="Cores that make patches. All if not given.")]
+
+
+def example(*lines: str) -> str:
+    """Return the examples that end a command's help."""
+    return "**Examples**\n\n" + "\n\n".join(f"`{line}`" for line in lines)
+
+
+@app.command(epilog=example("dpl demo", "dpl demo --seed 1 --out worlds/one --json"))
+def demo(
+    out: Annotated[Path, typer.Option(help="Where the world, the runs and the report go.")] = Path("dpl-demo"),
+    seed: Annotated[int, typer.Option(help="Draws another world and trains on it.")] = 0,
+    as_json: Json = False,
+) -> None:
+    """Make the embedded tagged world, train on its tags, find the boxes, measure both, write report.html."""
+    from deep_patch_learning.demo import run_demo, show
+
+    figures = run_demo(out, seed)
+    show(figures)
+    if as_json:
+        print(json.dumps(figures))
+
+
+@app.command(
+    epilog=example(
+        "dpl train photos.csv --out runs/photos",
+        "dpl train VOC2007 --split train --out runs/voc --backbone vgg16 --weights imagenet --recipe paper",
+        "dpl train photos.csv --out runs/fast --set steps=500 --set learning_rate=1e-4",
+    )
+)
+def train(
+    data: Data,
+    out: Annotated[Path, typer.Option(help="The run folder. Repeat the command to resume.")],
+    split: Split = None,
+    recipe: Annotated[str, typer.Option(help="paper, modern or world.")] = "modern",
+    backbone: Annotated[
+        str | None, typer.Option(help="caffenet, alexnet, vgg16, resnet50, tiny, timm:NAME, ...")
+    ] = None,
+    weights: Annotated[
+        str | None, typer.Option(help="imagenet, a torchvision name, a .pth or .safetensors, or none.")
+    ] = None,
+    heads: Annotated[str, typer.Option(help="both, classification or discovery.")] = "both",
+    patches: Annotated[str | None, typer.Option(help="selective-search, edge-boxes or sliding-window.")] = None,
+    scales: Annotated[str | None, typer.Option(help="Longest sides to train at, such as 480,688.")] = None,
+    steps: Annotated[int | None, typer.Option(min=1, help="Steps of training.")] = None,
+    seed: Annotated[int, typer.Option(help="Order, scales, flips, dropout and new layers.")] = 0,
+    changes: Annotated[list[str], typer.Option("--set", help="Any setting of the recipe, KEY=VALUE.")] = [],  # noqa: B006
+    limit: Limit = None,
+    device: Device = "auto",
+    workers: Workers = None,
+    as_json: Json = False,
+) -> None:
+    """Train on the tags of DATA. The same command again resumes; boxes are never read."""
+    from deep_patch_learning import verbs
+    from deep_patch_learning.data.tags import read_tags
+    from deep_patch_learning.progress import console
+    from deep_patch_learning.training.recipe import choose, recipe_patches
+
+    options = {"backbone": backbone, "weights": weights, "patches": patches, "steps": steps, "scales": scales}
+    chosen = choose(recipe, heads, seed, changes, {k: v for k, v in options.items() if v is not None})
+    pictures = verbs.limited(read_tags(data, split), limit)
+    prepared = verbs.prepare(pictures, recipe_patches(chosen), workers=workers)
+    source = {"path": str(data.resolve()), "split": split, "limit": limit}
+    trainer = verbs.train(prepared, chosen, out, source, device)
+    finished = trainer.step >= chosen.total_steps
+    if not finished:
+        console.print(
+            f"stopped at step {trainer.step} of {chosen.total_steps}. Repeat the command to go on.", markup=False
+        )
+        raise typer.Exit(130)
+    console.print(f"{out}: trained {trainer.step} steps on {len(prepared.pictures)} pictures", markup=False)
+    if as_json:
+        log = trainer.run.read_log()
+        print(
+            json.dumps(
+                {"run": str(out), "steps": trainer.step, "loss": log[-1]["loss"], "broken": len(prepared.broken)}
+            )
+        )
+
+
+@app.command(
+    epilog=example("dpl predict street.jpg --model runs/photos", "dpl predict holiday/ --model runs/photos --out found")
+)
+def predict(
+    images: Annotated[list[Path], typer.Argument(help="Images, or folders of them.")],
+    model: Run,
+    out: Annotated[Path, typer.Option(help="Where NAME.json and the drawn NAME.png go.")] = Path("found"),
+    scales: Scales = None,
+    threshold: Annotated[float, typer.Option(min=0, max=1, help="From which probability a tag is shown.")] = 0.5,
+    draw: Annotated[bool, typer.Option(help="Draw the boxes on a copy of each picture.")] = True,
+    device: Device = "auto",
+    as_json: Json = False,
+) -> None:
+    """Say what is in pictures and where, as JSON and as drawn pictures."""
+    from deep_patch_learning import showing, verbs
+    from deep_patch_learning.predict import load
+
+    found, broken = showing.predict_files(
+        load(model, _device(device), _numbers(scales)), verbs.image_files(images), out, threshold, draw
+    )
+    if as_json:
+        print(
+            json.dumps({"predictions": [one.as_dict() for one in found], "broken": [str(path) for path, _ in broken]})
+        )
+
+
+@app.command(
+    epilog=example(
+        "dpl evaluate VOC2007 --model runs/voc --split val", "dpl evaluate photos.csv --model runs/photos --json"
+    )
+)
+def evaluate(
+    data: Data,
+    model: Run,
+    split: Split = None,
+    scales: Scales = None,
+    strict: Annotated[bool, typer.Option(help="An overlap of exactly 0.5 is a miss, as in later papers.")] = False,
+    limit: Limit = None,
+    device: Device = "auto",
+    workers: Workers = None,
+    as_json: Json = False,
+) -> None:
+    """Measure a run: mAP (all-point and 11-point), CorLoc and detection mAP where boxes are known, per class."""
+    from deep_patch_learning import showing, verbs
+    from deep_patch_learning.data.tags import read_tags
+    from deep_patch_learning.data.truth import read_truth
+    from deep_patch_learning.predict import load
+
+    loaded = load(model, _device(device), _numbers(scales))
+    pictures = verbs.limited(read_tags(data, split, classes=loaded.classes), limit)
+    prepared = verbs.prepare(pictures, loaded.patch_generator, workers=workers)
+    predictions = verbs.predict(loaded, prepared)
+    figures = verbs.measure(predictions, prepared.pictures.labels, read_truth(data, prepared.pictures), strict)
+    showing.figures_table(figures, f"{data} {split or ''}")
+    if as_json:
+        print(json.dumps(figures))
+
+
+@app.command(epilog=example("dpl report runs/voc --data VOC2007 --split val", "dpl report runs/photos"))
+def report(
+    run: Annotated[Path, typer.Argument(help="The folder of a run.")],
+    data: Annotated[Path | None, typer.Option(help="Pictures to show. Those of training if not given.")] = None,
+    split: Split = None,
+    out: Annotated[Path | None, typer.Option(help="The page. RUN/report.html if not given.")] = None,
+    limit: Limit = 200,
+    device: Device = "auto",
+    workers: Workers = None,
+) -> None:
+    """Write one HTML page: numbers, curves, right and wrong boxes, the part filters' strongest patches."""
+    from deep_patch_learning.report.build import report_on_run
+
+    print(report_on_run(run, data, split, out, limit, _device(device), workers))
+
+
+@app.command(epilog=example("dpl patches VOC2007 --split val", "dpl patches photos.csv --method edge-boxes --json"))
+def patches(
+    data: Data,
+    method: Annotated[str, typer.Option(help="selective-search, edge-boxes or sliding-window.")] = "selective-search",
+    split: Split = None,
+    limit: Limit = None,
+    workers: Workers = None,
+    fresh: Annotated[bool, typer.Option(help="Ignore the cache.")] = False,
+    as_json: Json = False,
+) -> None:
+    """Make and cache the patches of every picture; measure recall where boxes are known."""
+    from deep_patch_learning import showing, verbs
+    from deep_patch_learning.data.tags import read_tags
+    from deep_patch_learning.data.truth import read_truth
+    from deep_patch_learning.patches import generator
+
+    pictures = verbs.limited(read_tags(data, split), limit)
+    figures = showing.measure_patches(generator(method), pictures, read_truth(data, pictures), workers, fresh)
+    showing.patches_table(figures, method)
+    if as_json:
+        print(json.dumps(figures))
+
+
+def _device(name: str) -> str | None:
+    return None if name == "auto" else name
+
+
+def _numbers(text: str | None) -> tuple[int, ...] | None:
+    if text is None:
+        return None
+    try:
+        return tuple(int(part) for part in text.split(","))
+    except ValueError:
+        raise RunError(f"--scales {text}: wanted whole numbers with commas, such as 480,688,1200.") from None
+
+
+def main() -> None:
+    """Run the command; a mistake the user can mend is one line on standard error and exit status 2."""
+    try:
+        app()
+    except DplError as error:
+        print(f"dpl: {error}", file=sys.stderr)
+        sys.exit(2)
+    except KeyboardInterrupt:
+        print("dpl: stopped.", file=sys.stderr)
+        sys.exit(130)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,69 @@
+"""A world on disk: JPEG pictures and one JSON-lines file with their tags, and their boxes for measuring."""
+
+import dataclasses
+import json
+from collections.abc import Callable
+from pathlib import Path
+
+from PIL import Image
+
+from deep_patch_learning.data.world.scene import World, draw_scene
+from deep_patch_learning.errors import DataError
+
+TEST_START = 500_000  # test pictures are numbered from here, so that they stay the same for any number of others
+_FORMAT = 1  # raised when the same seed no longer draws the same pictures
+
+
+def make_world(
+    folder: str | Path,
+    train: int = 600,
+    test: int = 300,
+    seed: int = 0,
+    world: World | None = None,
+    on_picture: Callable[[int, int], None] | None = None,
+) -> Path:
+    """Return the path of `world.jsonl`, after writing it and its pictures into `folder`.
+
+    A world already there and made with the same settings is kept as it is. `on_picture` hears (done, all) after each
+    picture. Each line is one picture: `image`, `tags`, `split`, and `boxes`, which are for measuring only.
+    """
+    folder, world = Path(folder), world or World()
+    listing, settings = folder / "world.jsonl", folder / "settings.json"
+    wanted = {"format": _FORMAT, "train": train, "test": test, "seed": seed, **dataclasses.asdict(world)}
+    text = json.dumps(wanted)
+    if not settings.exists() and folder.exists() and any(folder.iterdir()):
+        raise DataError(f"{folder}: holds files that are not a generated world. Choose a new or empty folder.")
+    if listing.exists() and settings.read_text(encoding="utf-8") == text:
+        return listing
+    (folder / "images").mkdir(parents=True, exist_ok=True)
+    listing.unlink(missing_ok=True)  # the listing comes last: where it stands, the world is whole
+    _write_whole(settings, text)
+    numbers = [*range(train), *range(TEST_START, TEST_START + test)]
+    lines = []
+    for done, index in enumerate(numbers, 1):
+        lines.append(_write_picture(folder, seed, index, world))
+        if on_picture is not None:
+            on_picture(done, len(numbers))
+    _write_whole(listing, "".join(lines))
+    return listing
+
+
+def _write_picture(folder: Path, seed: int, index: int, world: World) -> str:
+    """Return the picture's line of JSON, after writing the picture."""
+    image, objects = draw_scene(seed, index, world)
+    name = f"images/{index:06d}.jpg"
+    Image.fromarray(image).save(folder / name, quality=92)
+    line = {
+        "image": name,
+        "tags": sorted({thing.tag for thing in objects}),
+        "split": "test" if index >= TEST_START else "train",
+        "boxes": [{"tag": thing.tag, "box": list(thing.box), "difficult": False} for thing in objects],
+    }
+    return json.dumps(line) + "\n"
+
+
+def _write_whole(path: Path, text: str) -> None:
+    """Write a file so that it is there whole or not at all."""
+    temporary = path.with_name(path.name + ".part")
+    temporary.write_text(text, encoding="utf-8")
+    temporary.replace(path)

@@ -1,0 +1,106 @@
+"""`dpl demo`: the whole way on the embedded world, with each head alone and naive boxes beside it."""
+
+import itertools
+import time
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from rich.table import Table
+
+from deep_patch_learning import showing, verbs
+from deep_patch_learning.data.tags import read_tags
+from deep_patch_learning.data.truth import TrueBoxes, read_truth
+from deep_patch_learning.data.world import World, make_world
+from deep_patch_learning.evaluation import corloc
+from deep_patch_learning.predict import load
+from deep_patch_learning.progress import bar, console
+from deep_patch_learning.training.recipe import HEADS, recipe_patches, world
+from deep_patch_learning.training.run import RunFolder
+
+NAMES = {"both": HEADS, "classification": ("classification",), "discovery": ("discovery",)}
+SHOWN = ("mAP", "mAP_11pt", "CorLoc", "detection_mAP", "instance_recall")
+
+
+def run_demo(out: Path, seed: int = 0, train: int = 600, test: int = 300, steps: int | None = None) -> dict[str, Any]:
+    """Return the figures of both heads together, of each alone and of naive boxes, on pictures not trained on."""
+    began = time.monotonic()
+    recipe = world(steps=steps) if steps else world()
+    with bar("drawing the world") as show:
+        listing = make_world(out / "world", train, test, seed, on_picture=show)
+    patches = recipe_patches(recipe)
+    training = verbs.prepare(read_tags(listing, "train"), patches, out / "patches")
+    testing = verbs.prepare(read_tags(listing, "test"), patches, out / "patches")
+    truth = read_truth(listing, testing.pictures)
+    if truth is None:
+        raise RuntimeError(f"{listing} holds no boxes")
+    figures: dict[str, Any] = {}
+    predictions = {}
+    for name, heads in NAMES.items():
+        chosen = recipe.replace(heads=heads, seed=seed)
+        verbs.train(training, chosen, out / "runs" / name, {"path": str(listing), "split": "train"}, description=name)
+        predictions[name] = verbs.predict(load(out / "runs" / name), testing, 8, f"{name} on test pictures")
+        measured = verbs.measure(predictions[name], testing.pictures.labels, truth)
+        figures[name] = {key: measured[key] for key in SHOWN if key in measured} | {"measured": measured}
+    figures["naive"] = naive_boxes(truth, testing.pictures.classes)
+    report = _report(out, figures, testing, predictions["both"], truth)
+    for name in NAMES:
+        figures[name].pop("measured")
+    return figures | {"report": str(report), "seed": seed, "seconds": round(time.monotonic() - began, 1)}
+
+
+def naive_boxes(
+    truth: list[TrueBoxes], classes: tuple[str, ...], size: tuple[int, int] | None = None
+) -> dict[str, Any]:
+    """Return the CorLoc of boxes that look at nothing: whole image, its middle half, and the best single centred size.
+
+    The last tries every size in steps of a tenth of the sides and keeps the best in hindsight.
+    """
+    width, height = size or World().size
+
+    def score(wide: float, high: float) -> float:
+        box = np.array([width * (1 - wide), height * (1 - high), width * (1 + wide), height * (1 + high)]) / 2
+        return corloc(np.broadcast_to(box, (len(truth), len(classes), 4)), truth, classes).mean
+
+    shares = np.arange(1, 11) / 10
+    best = max(itertools.product(shares, shares), key=lambda pair: score(*pair))
+    found = {"whole_image": score(1, 1), "centre_box": score(0.5, 0.5), "best_single_size": score(*best)}
+    return {"CorLoc": max(found.values()), **found, "best_size": [round(float(s), 1) for s in best]}
+
+
+def _report(
+    out: Path, figures: dict[str, Any], testing: verbs.Prepared, predictions: list[Any], truth: list[TrueBoxes]
+) -> Path:
+    from deep_patch_learning.report.build import build_report
+    from deep_patch_learning.report.page import write_report
+
+    run = RunFolder(out / "runs" / "both")
+    report = build_report(
+        run, load(run.folder), testing, predictions, figures["both"]["measured"], truth, comparison=rows(figures)
+    )
+    return write_report(out / "report.html", report)
+
+
+def rows(figures: dict[str, Any]) -> list[dict[str, Any]]:
+    """Return the rows of the demo's table: what was measured, by name."""
+    titles = {"both": "both heads together", "classification": "classification alone", "discovery": "discovery alone"}
+    found = [{"name": title, **{key: figures[name].get(key) for key in SHOWN}} for name, title in titles.items()]
+    wide, high = figures["naive"]["best_size"]
+    naive = {
+        "whole_image": "naive: the whole image",
+        "centre_box": "naive: the middle half",
+        "best_single_size": f"naive: best single size ({100 * wide:.0f} % x {100 * high:.0f} %)",
+    }
+    return found + [{"name": title, "CorLoc": figures["naive"][key]} for key, title in naive.items()]
+
+
+def show(figures: dict[str, Any]) -> None:
+    """Print the demo's table and where the report is."""
+    table = Table(title="The embedded world, pictures not trained on", title_justify="left")
+    table.add_column("")
+    for key in SHOWN:
+        table.add_column(key.replace("_", " "), justify="right")
+    for row in rows(figures):
+        table.add_row(row["name"], *(showing.number(row.get(key)) for key in SHOWN))
+    showing.out.print(table)
+    console.print(f"{figures['seconds']:.0f} s in all. Open {figures['report']}", markup=False)

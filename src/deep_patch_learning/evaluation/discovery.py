@@ -1,0 +1,215 @@
+"""How well the objects are found: CorLoc, detection average precision and recall, all against true boxes.
+
+Overlaps are counted as the VOC devkit counts them and must be at least the threshold; `strict` asks for more than the
+threshold, as many later papers do. Each report states which rule it used.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from deep_patch_learning.data.truth import TrueBoxes
+from deep_patch_learning.evaluation.matching import (
+    Detections,
+    best_match,
+    flatten_detections,
+    flatten_truth,
+    overlaps,
+    paired_iou,
+    rule_in_words,
+    same_picture_and_class,
+)
+from deep_patch_learning.evaluation.per_class import PerClass, mean_of_known, or_none, per_class, share, without_nan
+from deep_patch_learning.evaluation.precision_recall import interpolated_ap
+
+
+@dataclass(frozen=True)
+class CorLocReport:
+    """Correct localisation of each class, in percent; nan for a class without a box.
+
+    `pictures` counts the pictures with a box of each class: those it was measured on.
+    """
+
+    per_class: PerClass
+    pictures: dict[str, int]
+    rule: str
+
+    @property
+    def mean(self) -> float:
+        """Return CorLoc: the mean over the classes that have a box, in percent."""
+        return mean_of_known(self.per_class)
+
+    def as_dict(self) -> dict[str, Any]:
+        """Return the figures in percent, ready for JSON, and the rule they were counted by."""
+        return {
+            "CorLoc": or_none(self.mean),
+            "CorLoc_per_class": without_nan(self.per_class),
+            "CorLoc_pictures": dict(self.pictures),
+            "CorLoc_rule": self.rule,
+        }
+
+
+def corloc(
+    best_boxes: np.ndarray,
+    truth: Sequence[TrueBoxes],
+    classes: Sequence[str],
+    *,
+    threshold: float = 0.5,
+    strict: bool = False,
+    with_difficult: bool = True,
+) -> CorLocReport:
+    """Return, per class, the percentage of the pictures with a box of it whose best box lies on one of them.
+
+    `best_boxes` (I, C, 4) is the single best patch of each class in each picture. Without `with_difficult`, difficult
+    boxes are as if not drawn: a picture whose only boxes of a class are difficult is not counted, and none can be hit.
+    """
+    best_boxes = np.asarray(best_boxes)
+    if best_boxes.shape != (len(truth), len(classes), 4):
+        wanted = (len(truth), len(classes), 4)
+        raise ValueError(f"best_boxes are {best_boxes.shape}; wanted {wanted}, one box per picture and class")
+    true, difficult = flatten_truth(truth, len(classes))
+    counts = np.ones_like(difficult) if with_difficult else ~difficult
+    iou = paired_iou(best_boxes[true.pictures, true.classes], true.boxes)  # (G,)
+    right = counts & overlaps(iou, threshold, strict)
+    shown, located = np.zeros((2, *best_boxes.shape[:2]), bool)  # (I, C) each
+    shown[true.pictures[counts], true.classes[counts]] = True
+    located[true.pictures[right], true.classes[right]] = True
+    return CorLocReport(
+        per_class(classes, map(share, located.sum(0), shown.sum(0))),
+        dict(zip(classes, shown.sum(0).tolist(), strict=True)),
+        f"{rule_in_words(threshold, strict)}, difficult boxes {'in' if with_difficult else 'out'}",
+    )
+
+
+@dataclass(frozen=True)
+class DetectionReport:
+    """Detection average precision of each class, in percent; nan for a class without a box that counts.
+
+    `boxes` counts the true boxes to be found, those that are not difficult.
+    """
+
+    all_point: PerClass
+    eleven_point: PerClass
+    boxes: dict[str, int]
+    rule: str
+
+    @property
+    def mean_ap(self) -> float:
+        """Return the mean all-point average precision, in percent."""
+        return mean_of_known(self.all_point)
+
+    @property
+    def mean_ap_11_point(self) -> float:
+        """Return the mean 11-point average precision, in percent."""
+        return mean_of_known(self.eleven_point)
+
+    def as_dict(self) -> dict[str, Any]:
+        """Return the figures in percent, ready for JSON, and the rule they were counted by."""
+        return {
+            "detection_mAP": or_none(self.mean_ap),
+            "detection_mAP_11pt": or_none(self.mean_ap_11_point),
+            "detection_AP": without_nan(self.all_point),
+            "detection_AP_11pt": without_nan(self.eleven_point),
+            "detection_boxes": dict(self.boxes),
+            "detection_rule": self.rule,
+        }
+
+
+def detection_mean_ap(
+    detections: Sequence[Detections],
+    truth: Sequence[TrueBoxes],
+    classes: Sequence[str],
+    *,
+    threshold: float = 0.5,
+    strict: bool = False,
+) -> DetectionReport:
+    """Return the average precision of the found boxes of each class, matched as the VOC devkit does.
+
+    The found boxes of a class in all pictures are ranked by score (equal scores in the order they come in). Each one is
+    matched to the true box it overlaps most. The first match of a true box is right; a second one, and a box that
+    overlaps none enough, is wrong; a match with a difficult box is neither.
+    """
+    _check_lengths(detections, truth)
+    true, difficult = flatten_truth(truth, len(classes))
+    found, scores = flatten_detections(detections, len(classes))
+    match = best_match(found, true, len(classes), threshold, strict)  # (D,)
+    positives = np.bincount(true.classes[~difficult], minlength=len(classes))
+    all_point, eleven_point = [], []
+    for index in range(len(classes)):
+        of_class = np.flatnonzero(found.classes == index)
+        ranked = match[of_class[np.argsort(-scores[of_class], kind="stable")]]
+        hits = _hits(ranked, difficult)
+        all_point.append(100.0 * interpolated_ap(hits, int(positives[index]), "all-point"))
+        eleven_point.append(100.0 * interpolated_ap(hits, int(positives[index]), "11-point"))
+    return DetectionReport(
+        per_class(classes, all_point),
+        per_class(classes, eleven_point),
+        dict(zip(classes, positives.tolist(), strict=True)),
+        f"{rule_in_words(threshold, strict)}, difficult boxes ignored",
+    )
+
+
+@dataclass(frozen=True)
+class RecallReport:
+    """The percentage of true boxes that were found, over all boxes and per class; nan where there is none."""
+
+    overall: float
+    per_class: PerClass
+    boxes: int
+    rule: str
+
+    def as_dict(self) -> dict[str, Any]:
+        """Return the figures in percent, ready for JSON, and the rule they were counted by."""
+        return {
+            "instance_recall": or_none(self.overall),
+            "instance_recall_per_class": without_nan(self.per_class),
+            "instance_recall_boxes": self.boxes,
+            "instance_recall_rule": self.rule,
+        }
+
+
+def instance_recall(
+    detections: Sequence[Detections],
+    truth: Sequence[TrueBoxes],
+    classes: Sequence[str],
+    *,
+    threshold: float = 0.5,
+    strict: bool = False,
+    with_difficult: bool = True,
+) -> RecallReport:
+    """Return the percentage of all true boxes on which a found box of their class lies, whatever its score."""
+    _check_lengths(detections, truth)
+    true, difficult = flatten_truth(truth, len(classes))
+    found, _ = flatten_detections(detections, len(classes))
+    found_index, true_index = same_picture_and_class(found, true, len(classes))
+    iou = paired_iou(found.boxes[found_index], true.boxes[true_index])
+    hit = np.zeros(len(true.boxes), bool)
+    hit[true_index[overlaps(iou, threshold, strict)]] = True
+    counts = np.ones_like(difficult) if with_difficult else ~difficult
+    there = np.bincount(true.classes[counts], minlength=len(classes))
+    got = np.bincount(true.classes[counts & hit], minlength=len(classes))
+    return RecallReport(
+        share(got.sum(), there.sum()),
+        per_class(classes, map(share, got, there)),
+        int(there.sum()),
+        f"{rule_in_words(threshold, strict)}, difficult boxes {'in' if with_difficult else 'out'}",
+    )
+
+
+def _hits(ranked: np.ndarray, difficult: np.ndarray) -> np.ndarray:
+    """Return which ranks are right, (R,) bool, from the match (or -1) at each rank; ignored ranks are taken out."""
+    matched = ranked >= 0
+    ignored = matched.copy()
+    ignored[matched] = difficult[ranked[matched]]
+    ranked = ranked[~ignored]
+    matches, first = np.unique(ranked, return_index=True)
+    hits = np.zeros(len(ranked), bool)
+    hits[first[matches >= 0]] = True
+    return hits
+
+
+def _check_lengths(detections: Sequence[Detections], truth: Sequence[TrueBoxes]) -> None:
+    if len(detections) != len(truth):
+        raise ValueError(f"there are detections for {len(detections)} pictures and true boxes for {len(truth)}")

@@ -1,0 +1,127 @@
+"""Which found boxes lie on which true boxes: the flat arrays that every measure of discovery is made from.
+
+Boxes are half-open, so x2 - x1 is the number of columns a box covers. The VOC devkit keeps the last pixel inside the
+box and adds 1 to every side; that is the same number of pixels, and so the same IoU.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+import numpy as np
+
+from deep_patch_learning.data.truth import TrueBoxes
+
+
+class Detections(Protocol):
+    """The found boxes of one picture, such as a `Prediction`: (B, 4) boxes, (B,) class indices, (B,) scores."""
+
+    @property
+    def found_boxes(self) -> np.ndarray:
+        """Return the boxes, (B, 4)."""
+
+    @property
+    def found_classes(self) -> np.ndarray:
+        """Return the index of each box's class, (B,)."""
+
+    @property
+    def found_scores(self) -> np.ndarray:
+        """Return the score of each box, (B,), higher for surer."""
+
+
+@dataclass(frozen=True)
+class FlatBoxes:
+    """The boxes of all pictures in one array, picture after picture."""
+
+    pictures: np.ndarray  # (N,)
+    classes: np.ndarray  # (N,)
+    boxes: np.ndarray  # (N, 4)
+
+    def keys(self, classes: int) -> np.ndarray:
+        """Return one number per (picture, class), (N,)."""
+        return self.pictures * classes + self.classes
+
+
+def flatten_truth(truth: Sequence[TrueBoxes], classes: int) -> tuple[FlatBoxes, np.ndarray]:
+    """Return all true boxes, and which of them are difficult: (G,) bool."""
+    flat = _flatten([one.boxes for one in truth], [one.classes for one in truth], classes, "true box")
+    return flat, _join([one.difficult for one in truth]).astype(bool)
+
+
+def flatten_detections(detections: Sequence[Detections], classes: int) -> tuple[FlatBoxes, np.ndarray]:
+    """Return all found boxes and their scores, (D,)."""
+    boxes, found = [one.found_boxes for one in detections], [one.found_classes for one in detections]
+    flat = _flatten(boxes, found, classes, "found box")
+    scores = _join([one.found_scores for one in detections])
+    if len(scores) != len(flat.boxes) or np.isnan(scores).any():
+        raise ValueError(
+            f"{len(flat.boxes)} found boxes have {len(scores)} scores, {np.isnan(scores).sum()} of them nan"
+        )
+    return flat, scores
+
+
+def paired_iou(first: np.ndarray, second: np.ndarray) -> np.ndarray:
+    """Return the intersection over union of each row of `first` with the same row of `second`: (N, 4) x2 -> (N,)."""
+    first, second = np.asarray(first, np.float64), np.asarray(second, np.float64)
+    sides = np.minimum(first[:, 2:], second[:, 2:]) - np.maximum(first[:, :2], second[:, :2])
+    shared = np.prod(sides.clip(0), axis=1)
+    union = np.prod(first[:, 2:] - first[:, :2], axis=1) + np.prod(second[:, 2:] - second[:, :2], axis=1) - shared
+    return np.divide(shared, union, out=np.zeros_like(shared), where=union > 0)
+
+
+def overlaps(iou: np.ndarray, threshold: float, strict: bool) -> np.ndarray:
+    """Return where the overlap is enough: IoU >= threshold, or IoU > threshold when strict."""
+    return iou > threshold if strict else iou >= threshold
+
+
+def rule_in_words(threshold: float, strict: bool) -> str:
+    """Return the overlap rule as it is printed beside a figure."""
+    return f"IoU {'>' if strict else '>='} {threshold:g}"
+
+
+def same_picture_and_class(found: FlatBoxes, true: FlatBoxes, classes: int) -> tuple[np.ndarray, np.ndarray]:
+    """Return the indices of every (found, true) pair of one picture and class: (Q,) and (Q,).
+
+    Pairs come in the order of the found boxes and, for one found box, in the order of the true boxes.
+    """
+    true_keys, found_keys = true.keys(classes), found.keys(classes)
+    order = np.argsort(true_keys, kind="stable")
+    last = int(max(true_keys.max(initial=-1), found_keys.max(initial=-1)))
+    group = np.bincount(true_keys, minlength=last + 1)  # true boxes of each (picture, class)
+    start = np.cumsum(group) - group
+    count = group[found_keys]  # (D,) true boxes that each found box meets
+    found_index = np.repeat(np.arange(len(found_keys)), count)
+    within = np.arange(len(found_index)) - np.repeat(np.cumsum(count) - count, count)
+    return found_index, order[start[found_keys][found_index] + within]
+
+
+def best_match(found: FlatBoxes, true: FlatBoxes, classes: int, threshold: float, strict: bool) -> np.ndarray:
+    """Return, for each found box, the true box of its class that it overlaps most, or -1 if not enough: (D,).
+
+    Of equal overlaps the first true box wins, as in the devkit. Several found boxes may have the same match.
+    """
+    found_index, true_index = same_picture_and_class(found, true, classes)
+    iou = paired_iou(found.boxes[found_index], true.boxes[true_index])
+    enough = overlaps(iou, threshold, strict)
+    found_index, true_index, iou = found_index[enough], true_index[enough], iou[enough]
+    order = np.lexsort((-iou, found_index))  # stable: the earlier true box first among equals
+    firsts, where = np.unique(found_index[order], return_index=True)
+    match = np.full(len(found.boxes), -1, np.int64)
+    match[firsts] = true_index[order][where]
+    return match
+
+
+def _flatten(boxes: list[np.ndarray], indices: list[np.ndarray], classes: int, what: str) -> FlatBoxes:
+    pictures = np.repeat(np.arange(len(boxes)), [len(one) for one in boxes])
+    joined = _join(indices).astype(np.int64)
+    if len(joined) != len(pictures):
+        raise ValueError(f"there are {len(pictures)} {what}es with {len(joined)} class indices; wanted one each")
+    wrong = (joined < 0) | (joined >= classes)
+    if wrong.any():
+        at = int(wrong.argmax())
+        raise ValueError(f"a {what} of picture {pictures[at]} has class {joined[at]}; wanted 0 to {classes - 1}")
+    return FlatBoxes(pictures, joined, _join([np.reshape(one, (-1, 4)) for one in boxes], (0, 4)))
+
+
+def _join(arrays: list[np.ndarray], empty: tuple[int, ...] = (0,)) -> np.ndarray:
+    return np.concatenate(arrays) if arrays else np.zeros(empty)

@@ -1,0 +1,1 @@
+"""Patches -> scores: the network of the paper, part by part."""

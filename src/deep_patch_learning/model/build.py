@@ -1,0 +1,49 @@
+"""Names and numbers -> a network: the one place where a recipe becomes parts."""
+
+from collections.abc import Sequence
+
+from torch import nn
+
+from deep_patch_learning.errors import ModelError, did_you_mean
+from deep_patch_learning.model.backbones import trunk as build_trunk
+from deep_patch_learning.model.classification import PAPER_BANDS, PROGRAM_BANDS, ClassificationHead, SpatialPyramid
+from deep_patch_learning.model.discovery import DiscoveryHead
+from deep_patch_learning.model.network import DeepPatchNet
+from deep_patch_learning.model.pooling import SpatialPyramidPooling
+from deep_patch_learning.model.weights import FilledLayers, fill, read_weights
+
+HEADS = ("classification", "discovery")
+BANDS = {"program": PROGRAM_BANDS, "paper": PAPER_BANDS}
+
+
+def build_network(
+    backbone: str,
+    classes: int,
+    heads: Sequence[str] = HEADS,
+    filters: int = 256,
+    bands: str = "program",
+    weights: str | None = None,
+) -> tuple[DeepPatchNet, FilledLayers | None]:
+    """Return the network and, where `weights` were given, which layers they filled."""
+    for head in heads:
+        if head not in HEADS:
+            raise ModelError(f"there is no head '{head}'.{did_you_mean(head, HEADS)}")
+    if not heads:
+        raise ModelError("no head was asked for. Choose classification, discovery or both.")
+    trunk = build_trunk(backbone)
+    width: int = trunk.patch_features.width  # type: ignore[assignment]
+    network = DeepPatchNet(
+        trunk.backbone,
+        SpatialPyramidPooling(trunk.pooled_size, trunk.backbone.stride),
+        trunk.patch_features,
+        ClassificationHead(width, classes, filters, SpatialPyramid(BANDS[bands]))
+        if "classification" in heads
+        else None,
+        DiscoveryHead(width, classes) if "discovery" in heads else None,
+    )
+    if isinstance(trunk.patch_features, nn.Module) and hasattr(trunk.patch_features, "fc6") and backbone != "tiny":
+        for layer in (trunk.patch_features.fc6, trunk.patch_features.fc7):
+            nn.init.normal_(layer.weight, std=0.01)  # type: ignore[union-attr,arg-type]
+            nn.init.zeros_(layer.bias)  # type: ignore[union-attr,arg-type]
+    report = fill(network, trunk, read_weights(weights, trunk), weights) if weights else None
+    return network, report

@@ -1,0 +1,84 @@
+"""The network of the paper's architecture figure, composed of the parts that are handed in."""
+
+from typing import NamedTuple
+
+import torch
+from torch import Tensor, nn
+
+from deep_patch_learning.model.backbone import Backbone
+from deep_patch_learning.model.classification import ClassificationHead
+from deep_patch_learning.model.discovery import DiscoveryHead
+
+
+class Batch(NamedTuple):
+    """Several images and all their patches.
+
+    `images` (I, 3, H, W) RGB from 0 to 255, padded at the right and bottom; `sizes` (I, 2) real heights and widths;
+    `patches` (P, 4) in pixels of those images; `patch_image` (P,) the index of each patch's image; `padded` says whether any
+    image is smaller than the tensor.
+    """
+
+    images: Tensor
+    sizes: Tensor
+    patches: Tensor
+    patch_image: Tensor
+    padded: bool = True
+
+
+class Scores(NamedTuple):
+    """What the network says: raw scores, no sigmoid. A head that is not there leaves None.
+
+    `classification` (I, C) and `discovery` (I, C) per image; `patches` (P, C) the discovery head's score of each patch;
+    `parts` (P, N) the response of each part filter.
+    """
+
+    classification: Tensor | None
+    discovery: Tensor | None
+    patches: Tensor | None
+    parts: Tensor | None
+
+
+class DeepPatchNet(nn.Module):
+    """Convolutions, SPP layer, patch features, and two heads that read them."""
+
+    def __init__(
+        self,
+        backbone: Backbone,
+        pool: nn.Module,
+        patch_features: nn.Module,
+        classification: ClassificationHead | None,
+        discovery: DiscoveryHead | None,
+    ) -> None:
+        super().__init__()
+        if classification is None and discovery is None:
+            raise ValueError("a network needs at least one head: classification, discovery or both")
+        self.backbone = backbone
+        self.pool = pool
+        self.patch_features = patch_features
+        self.classification = classification
+        self.discovery = discovery
+
+    def forward(self, batch: Batch, chunk: int | None = None) -> Scores:
+        """Return the scores of a batch; `chunk` patches at a time pass the patch layers, to bound memory."""
+        images = len(batch.images)
+        maps = self.backbone(batch.images, batch.sizes if batch.padded else None)  # (I, D, h, w)
+        features = self._patch_features(maps, batch, chunk)  # (P, K)
+        classification = discovery = patches = parts = None
+        if self.classification is not None:
+            classification, parts = self.classification(features, centres(batch), batch.patch_image, images)
+        if self.discovery is not None:
+            discovery, patches = self.discovery(features, batch.patch_image, images)
+        return Scores(classification, discovery, patches, parts)
+
+    def _patch_features(self, maps: Tensor, batch: Batch, chunk: int | None) -> Tensor:
+        chunk = chunk or max(len(batch.patches), 1)
+        parts = zip(batch.patches.split(chunk), batch.patch_image.split(chunk), strict=True)
+        features = [self.patch_features(self.pool(maps, patches, image)) for patches, image in parts]
+        return features[0] if len(features) == 1 else torch.cat(features)
+
+
+def centres(batch: Batch) -> Tensor:
+    """Return the centre of each patch as a share of its image's width and height: (P, 2), each in [0, 1)."""
+    x1, y1, x2, y2 = batch.patches.unbind(1)
+    height, width = batch.sizes[batch.patch_image].unbind(1)
+    return torch.stack(((x1 + x2) / (2 * width), (y1 + y2) / (2 * height)), dim=1)

@@ -1,0 +1,41 @@
+"""The layers between the SPP layer and the heads: one pooled map per patch -> one feature vector per patch."""
+
+import torch
+from torch import Tensor, nn
+
+from deep_patch_learning.model.backbone import freeze_norms
+
+
+class FullyConnected(nn.Module):
+    """fc6 and fc7 with ReLU and dropout, as in AlexNet and VGG16. Both heads read the same dropped-out fc7."""
+
+    def __init__(self, inputs: int, hidden: int, width: int, dropout: float = 0.5) -> None:
+        super().__init__()
+        self.fc6 = nn.Linear(inputs, hidden)
+        self.fc7 = nn.Linear(hidden, width)
+        self.dropout = nn.Dropout(dropout)
+        self.width = width
+
+    def forward(self, pooled: Tensor) -> Tensor:
+        """Return patch features (P, K) of pooled maps (P, D, s, s)."""
+        hidden = self.dropout(torch.relu(self.fc6(pooled.flatten(1))))  # (P, hidden)
+        return self.dropout(torch.relu(self.fc7(hidden)))  # (P, K)
+
+
+class ConvolutionalStage(nn.Module):
+    """A residual network's last stage run on each patch, then averaged: the patch layers of a network without fc6 and fc7."""
+
+    def __init__(self, stage: nn.Module, width: int) -> None:
+        super().__init__()
+        self.stage = stage
+        self.width = width
+
+    def forward(self, pooled: Tensor) -> Tensor:
+        """Return patch features (P, K) of pooled maps (P, D, s, s)."""
+        return self.stage(pooled).mean(dim=(2, 3))
+
+    def train(self, mode: bool = True) -> "ConvolutionalStage":
+        """Return itself in training mode, with pretrained batch norm left as it is."""
+        super().train(mode)
+        freeze_norms(self.stage)
+        return self

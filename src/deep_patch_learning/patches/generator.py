@@ -1,0 +1,49 @@
+"""What every patch generator offers, and how one is built from its name."""
+
+from dataclasses import fields
+from typing import Any, Protocol, runtime_checkable
+
+import numpy as np
+
+from deep_patch_learning.errors import DataError, did_you_mean
+from deep_patch_learning.patches.edge_boxes import EdgeBoxes
+from deep_patch_learning.patches.selective_search import SelectiveSearch
+from deep_patch_learning.patches.sliding_window import SlidingWindow
+
+
+@runtime_checkable
+class PatchGenerator(Protocol):
+    """Picture -> boxes.
+
+    A call takes (H, W, 3) uint8 RGB and returns (P, 4) uint16 boxes (x1, y1, x2, y2), half-open: at least one of
+    them, all different, inside the image, of at least one pixel, best first. The same image always gives the same
+    boxes.
+    """
+
+    @property
+    def name(self) -> str:
+        """The name that `generator` builds it from."""
+
+    def key(self) -> str:
+        """Return a text that identifies the method, its version and all its settings."""
+
+    def __call__(self, image: np.ndarray) -> np.ndarray:
+        """Return the boxes of one image."""
+
+
+METHODS: dict[str, type[SelectiveSearch] | type[EdgeBoxes] | type[SlidingWindow]] = {
+    method.name: method for method in (SelectiveSearch, EdgeBoxes, SlidingWindow)
+}
+
+
+def generator(name: str, **options: Any) -> PatchGenerator:
+    """Return the patch generator of this name with these settings, such as `generator("edge-boxes", max_boxes=500)`."""
+    if name not in METHODS:
+        raise DataError(f"There is no patch method '{name}'.{did_you_mean(name, METHODS)}")
+    method = METHODS[name]
+    known = [field.name for field in fields(method)]
+    for option in options:
+        if option not in known:
+            hint = did_you_mean(option, known) if known else " It has no settings."
+            raise DataError(f"Patch method '{name}' has no setting '{option}'.{hint}")
+    return method(**options)

@@ -1,0 +1,252 @@
+"""Hierarchical grouping of regions (Uijlings et al., 2013): the two most similar neighbours are joined in turn.
+
+A region's colour and texture histograms are stored together in one row of uint16, each normalised to ONE, so that the
+similarity of two regions is a sum of minima over whole numbers, the same on every machine.
+"""
+
+import numpy as np
+from numba import njit
+
+COLOUR_BINS = 75  # 25 per channel
+TEXTURE_BINS = 80  # 8 directions x 10 strengths of the grey gradient
+BINS = COLOUR_BINS + TEXTURE_BINS
+ONE = 65535  # a whole histogram
+COLOUR, TEXTURE, SIZE, FILL = 1, 2, 4, 8  # the terms of a similarity; a mix is a sum of them
+LAST_PAIR = 0xFFFFFFFF  # in the heap, of equal similarities the earlier pair counts as larger
+
+
+@njit(cache=True, nogil=True)
+def colour_bins(image: np.ndarray) -> np.ndarray:
+    """Return the three colour bins of every pixel of an image (H, W, 3) uint8: (H, W, 3) uint8."""
+    height, width = image.shape[0], image.shape[1]
+    bins = np.empty((height, width, 3), np.uint8)
+    for y in range(height):
+        for x in range(width):
+            for c in range(3):
+                bins[y, x, c] = c * 25 + (np.int32(image[y, x, c]) * 25 >> 8)
+    return bins
+
+
+@njit(cache=True, nogil=True)
+def texture_bins(dx: np.ndarray, dy: np.ndarray) -> np.ndarray:
+    """Return the texture bin (direction and strength of the gradient) of every pixel: (H, W) uint8."""
+    height, width = dx.shape
+    bins = np.empty((height, width), np.uint8)
+    for y in range(height):
+        for x in range(width):
+            gx, gy = np.int32(dx[y, x]), np.int32(dy[y, x])
+            ax, ay = abs(gx), abs(gy)
+            direction = (4 if gx < 0 else 0) + (2 if gy < 0 else 0) + (1 if ax < ay else 0)
+            strength = ax + ay
+            level = 0
+            while strength > 0 and level < 9:  # one level per doubling
+                strength >>= 1
+                level += 1
+            bins[y, x] = COLOUR_BINS + direction * 10 + level
+    return bins
+
+
+@njit(cache=True, nogil=True)
+def describe(
+    labels: np.ndarray, count: int, colours: np.ndarray, textures: np.ndarray
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Return the regions' sizes (n,), boxes (n, 4) and normalised histograms (n, BINS)."""
+    height, width = labels.shape
+    size = np.zeros(count, np.int32)
+    box = np.empty((count, 4), np.int32)
+    box[:, :2] = 1 << 30
+    box[:, 2:] = 0
+    counts = np.zeros((count, BINS), np.int32)
+    for y in range(height):
+        for x in range(width):
+            r = labels[y, x]
+            size[r] += 1
+            box[r, 0] = min(box[r, 0], x)
+            box[r, 1] = min(box[r, 1], y)
+            box[r, 2] = max(box[r, 2], x + 1)
+            box[r, 3] = max(box[r, 3], y + 1)
+            counts[r, colours[y, x, 0]] += 1
+            counts[r, colours[y, x, 1]] += 1
+            counts[r, colours[y, x, 2]] += 1
+            counts[r, textures[y, x]] += 1
+    histogram = np.empty((count, BINS), np.uint16)
+    for r in range(count):
+        colour, texture = np.float32(ONE / 3) / np.float32(size[r]), np.float32(ONE) / np.float32(size[r])
+        for i in range(COLOUR_BINS):
+            histogram[r, i] = np.uint16(np.float32(counts[r, i]) * colour)
+        for i in range(COLOUR_BINS, BINS):
+            histogram[r, i] = np.uint16(np.float32(counts[r, i]) * texture)
+    return size, box, histogram
+
+
+@njit(cache=True, nogil=True)
+def neighbours(labels: np.ndarray, count: int) -> tuple[np.ndarray, np.ndarray]:
+    """Return every region's neighbours, one after the other, and where each region's start: (M,), (n + 1,)."""
+    height, width = labels.shape
+    capacity = 64
+    while capacity < 16 * count:
+        capacity *= 2
+    table = np.full(capacity, -1, np.int64)
+    used = 0
+    for y in range(height):
+        for x in range(width):
+            for d in range(2):
+                if (d == 0 and x + 1 == width) or (d == 1 and y + 1 == height):
+                    continue
+                a, b = labels[y, x], labels[y + d, x + 1 - d]
+                if a == b:
+                    continue
+                key = np.int64(min(a, b)) * count + max(a, b)
+                slot = (key * 0x9E3779B1 >> 7) & (capacity - 1)
+                while table[slot] >= 0 and table[slot] != key:
+                    slot = (slot + 1) & (capacity - 1)
+                used += table[slot] < 0
+                table[slot] = key
+    pairs = table[table >= 0]
+    starts = np.zeros(count + 2, np.int32)
+    for key in pairs:
+        starts[key // count + 2] += 1
+        starts[key % count + 2] += 1
+    for r in range(count):
+        starts[r + 2] += starts[r + 1]
+    near = np.empty(2 * used, np.int32)
+    for key in pairs:
+        a, b = key // count, key % count
+        near[starts[a + 1]] = b
+        starts[a + 1] += 1
+        near[starts[b + 1]] = a
+        starts[b + 1] += 1
+    return near, starts[: count + 1]
+
+
+@njit(cache=True, nogil=True, inline="always")
+def _push(heap: np.ndarray, used: int, item: np.uint64) -> None:
+    i = used
+    while i > 0:
+        above = (i - 1) >> 1
+        if heap[above] >= item:
+            break
+        heap[i] = heap[above]
+        i = above
+    heap[i] = item
+
+
+@njit(cache=True, nogil=True, inline="always")
+def _drop_top(heap: np.ndarray, used: int) -> None:
+    """Remove the largest of `used` items."""
+    item = heap[used - 1]
+    last = used - 1
+    i = 0
+    while True:
+        below = 2 * i + 1
+        if below >= last:
+            break
+        if below + 1 < last and heap[below + 1] > heap[below]:
+            below += 1
+        if heap[below] <= item:
+            break
+        heap[i] = heap[below]
+        i = below
+    heap[i] = item
+
+
+@njit(cache=True, nogil=True)
+def _similarity(
+    a: int, b: int, size: np.ndarray, box: np.ndarray, histogram: np.ndarray, pixels: int, mix: int
+) -> np.uint64:
+    """Return the similarity of two regions in steps of 1 / ONE, the sum of the terms in `mix`."""
+    total = np.int64(0)
+    if mix & COLOUR:
+        for i in range(COLOUR_BINS):
+            total += min(histogram[a, i], histogram[b, i])
+    if mix & TEXTURE:
+        for i in range(COLOUR_BINS, BINS):
+            total += min(histogram[a, i], histogram[b, i])
+    both = np.int64(size[a]) + size[b]
+    if mix & SIZE:  # small regions first
+        total += ONE * (pixels - both) // pixels
+    if mix & FILL:  # regions that fill their common box first
+        w = np.int64(max(box[a, 2], box[b, 2]) - min(box[a, 0], box[b, 0]))
+        h = np.int64(max(box[a, 3], box[b, 3]) - min(box[a, 1], box[b, 1]))
+        total += ONE * (pixels + both - w * h) // pixels
+    return np.uint64(total)
+
+
+@njit(cache=True, nogil=True)
+def _join(a: int, b: int, c: int, size: np.ndarray, box: np.ndarray, histogram: np.ndarray) -> None:
+    """Fill in region c, the union of regions a and b."""
+    size[c] = size[a] + size[b]
+    box[c, 0], box[c, 1] = min(box[a, 0], box[b, 0]), min(box[a, 1], box[b, 1])
+    box[c, 2], box[c, 3] = max(box[a, 2], box[b, 2]), max(box[a, 3], box[b, 3])
+    share = np.float32(size[a]) / np.float32(size[c])
+    rest = np.float32(1) - share
+    for i in range(BINS):
+        mean = np.float32(histogram[a, i]) * share + np.float32(histogram[b, i]) * rest
+        histogram[c, i] = np.uint16(mean + np.float32(0.5))
+
+
+@njit(cache=True, nogil=True)
+def group(
+    near: np.ndarray,
+    starts: np.ndarray,
+    region_size: np.ndarray,
+    region_box: np.ndarray,
+    region_histogram: np.ndarray,
+    pixels: int,
+    mix: int,
+) -> np.ndarray:
+    """Return the boxes (2n - 1, 4) of the n regions and then of the n - 1 that they are joined into, the whole last."""
+    n = region_size.size
+    total = 2 * n - 1
+    size, box, histogram = np.empty(total, np.int32), np.empty((total, 4), np.int32), np.empty((total, BINS), np.uint16)
+    size[:n], box[:n], histogram[:n] = region_size, region_box, region_histogram
+    into = np.arange(total).astype(np.int32)  # the region that a joined region is now part of
+    seen = np.full(total, -1, np.int32)
+    first, last = np.zeros(total, np.int32), np.zeros(total, np.int32)  # where a region's neighbours are in `pool`
+    first[:n], last[:n] = starts[:n], starts[1:]
+    room = 4 * near.size + 64
+    pool, pair, heap = np.empty(room, np.int32), np.empty((room, 2), np.int32), np.empty(room, np.uint64)
+    pool[: near.size] = near
+    pooled, pairs, heaped = near.size, 0, 0
+    for a in range(n):
+        for i in range(starts[a], starts[a + 1]):
+            if a < near[i]:
+                similarity = _similarity(a, near[i], size, box, histogram, pixels, mix)
+                pair[pairs, 0], pair[pairs, 1] = a, near[i]
+                _push(heap, heaped, similarity << np.uint64(32) | np.uint64(LAST_PAIR - pairs))
+                heaped, pairs = heaped + 1, pairs + 1
+    c = n
+    while heaped > 0:
+        index = LAST_PAIR - np.int64(heap[0] & np.uint64(LAST_PAIR))
+        _drop_top(heap, heaped)
+        heaped -= 1
+        a, b = pair[index, 0], pair[index, 1]
+        if into[a] != a or into[b] != b:  # one of them is part of a larger region by now
+            continue
+        _join(a, b, c, size, box, histogram)
+        into[a], into[b], seen[c] = c, c, c
+        most = last[a] - first[a] + last[b] - first[b]
+        if max(pooled, pairs) + most > room:
+            room = 2 * room + most
+            pool = np.concatenate((pool, np.empty(room - pool.size, np.int32)))
+            pair = np.concatenate((pair, np.empty((room - len(pair), 2), np.int32)))
+            heap = np.concatenate((heap, np.empty(room - heap.size, np.uint64)))
+        first[c] = pooled
+        for old in (a, b):
+            for i in range(first[old], last[old]):
+                r = pool[i]
+                while into[r] != r:
+                    into[r] = into[into[r]]
+                    r = into[r]
+                if seen[r] == c:
+                    continue
+                seen[r] = c
+                pool[pooled] = r
+                pooled += 1
+                similarity = _similarity(c, r, size, box, histogram, pixels, mix)
+                pair[pairs, 0], pair[pairs, 1] = c, r
+                _push(heap, heaped, similarity << np.uint64(32) | np.uint64(LAST_PAIR - pairs))
+                heaped, pairs = heaped + 1, pairs + 1
+        last[c] = pooled
+        c += 1
+    return box

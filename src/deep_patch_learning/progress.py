@@ -1,0 +1,30 @@
+"""What people see while something long runs: a bar with the time left, on standard error."""
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
+
+console = Console(stderr=True, highlight=False)
+
+
+@contextmanager
+def bar(description: str) -> Iterator[Callable[..., None]]:
+    """Yield `show(done, total, note="")`, which moves a bar with the time left; the bar goes when the work is done."""
+    columns = (
+        TextColumn("{task.description}"),
+        BarColumn(bar_width=30),
+        MofNCompleteColumn(),
+        TimeElapsedColumn(),
+        TextColumn("left"),
+        TimeRemainingColumn(),
+        TextColumn("{task.fields[note]}"),
+    )
+    with Progress(*columns, console=console, transient=True) as progress:
+        task = progress.add_task(description, total=None, note="")
+
+        def show(done: int, total: int, note: str = "") -> None:
+            progress.update(task, completed=done, total=total, note=note)
+
+        yield show

@@ -1,0 +1,116 @@
+"""What a command shows: tables on standard output, predictions as files."""
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from rich.console import Console
+from rich.table import Table
+
+from deep_patch_learning.data.dataset import TaggedPictures
+from deep_patch_learning.data.images import read_image
+from deep_patch_learning.errors import DataError
+from deep_patch_learning.patches import PatchGenerator
+from deep_patch_learning.predict import Model, Picture
+from deep_patch_learning.prediction import Prediction
+from deep_patch_learning.progress import bar, console
+
+out = Console(highlight=False)
+
+
+def number(value: float | None) -> str:
+    """Return a percentage with one decimal, or a dash."""
+    return "-" if value is None else f"{value:.1f}"
+
+
+def figures_table(figures: dict[str, Any], title: str) -> None:
+    """Print the figures of an evaluation, per class and in the mean."""
+    columns = {"mAP": "AP", "mAP_11pt": "AP_11pt", "CorLoc": "CorLoc_per_class", "detection_mAP": "detection_AP"}
+    shown = {mean: by_class for mean, by_class in columns.items() if mean in figures}
+    table = Table(title=f"{title}: {figures['pictures']} pictures", title_justify="left")
+    table.add_column("class")
+    for mean in shown:
+        table.add_column(mean, justify="right")
+    for name in figures["AP"]:
+        table.add_row(name, *(number(figures[by_class][name]) for by_class in shown.values()))
+    table.add_section()
+    table.add_row("mean", *(number(figures[mean]) for mean in shown), style="bold")
+    out.print(table)
+    if "CorLoc_rule" in figures:
+        out.print(f"CorLoc and detection count an overlap of {figures['CorLoc_rule']}")
+
+
+def predict_files(
+    model: Model, files: Sequence[Path], folder: Path, threshold: float, draw: bool
+) -> tuple[list[Prediction], list[tuple[Path, str]]]:
+    """Return the predictions of image files and the ones that cannot be read; NAME.json and NAME.png go to `folder`."""
+    import dataclasses
+
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise DataError(f"{folder}: cannot be written to ({error.strerror}). Give another folder with --out.") from None
+    found, broken = [], []
+    with bar("predicting") as show:
+        for done, (file, stem) in enumerate(zip(files, _stems(files), strict=True), 1):
+            try:
+                image = read_image(file)
+            except DataError as error:
+                broken.append((file, str(error)))
+                continue
+            picture = Picture(file.name, image, model.patch_generator(image))
+            prediction = next(model.predict_pictures([picture]))
+            prediction = dataclasses.replace(prediction, source=file.resolve(), threshold=threshold)
+            prediction.save(folder / f"{stem}.json")
+            if draw:
+                prediction.draw(image).save(folder / f"{stem}.png")
+            found.append(prediction)
+            show(done, len(files))
+    for prediction in found:
+        tags = ", ".join(f"{tag.name} {tag.probability:.2f}" for tag in prediction.tags) or "nothing sure"
+        out.print(f"{prediction.name}: {tags}", markup=False)
+    for _, reason in broken:
+        console.print(f"left out: {reason}", markup=False)
+    if not found:
+        raise DataError(f"none of the {len(files)} images could be read.")
+    out.print(f"{len(found)} pictures in {folder}", markup=False)
+    return found, broken
+
+
+def _stems(files: Sequence[Path]) -> list[str]:
+    """Return a name for each file's outputs; files of the same name in several folders get their folder's in front."""
+    stems = [file.stem for file in files]
+    return [
+        stem
+        if stems.count(stem) == 1
+        else "_".join(file.with_suffix("").parts[-3:]).strip("/") + file.suffix.replace(".", "_")
+        for stem, file in zip(stems, files, strict=True)
+    ]
+
+
+def measure_patches(
+    method: PatchGenerator, pictures: TaggedPictures, truth: list[Any] | None, workers: int | None, fresh: bool
+) -> dict[str, Any]:
+    """Return the figures of the patches of every picture, made now or found in the cache."""
+    from deep_patch_learning.patches.measure import measure
+
+    with bar(method.name) as show:
+        return measure(method, pictures, truth, workers=workers, fresh=fresh, progress=show)
+
+
+def patches_table(figures: dict[str, Any], method: str) -> None:
+    """Print recall and overlap by the number of patches used."""
+    table = Table(title=f"{method}: {figures['boxes']:.0f} patches a picture", title_justify="left")
+    for heading in ("patches", "recall 0.5", "recall 0.7", "mean best overlap"):
+        table.add_column(heading, justify="right")
+    for count, row in figures.get("at", {}).items():
+        table.add_row(str(count), *(number(row[key]) for key in ("recall_50", "recall_70", "mean_best_overlap")))
+    if figures.get("recall_50") is not None:
+        table.add_row(
+            "all", *(number(figures[key]) for key in ("recall_50", "recall_70", "mean_best_overlap")), style="bold"
+        )
+        out.print(table)
+    else:
+        out.print(f"{method}: {figures['boxes']:.0f} patches a picture; no boxes are known, so recall is not measured")
+    if figures.get("seconds_per_image") is not None:
+        out.print(f"{figures['seconds_per_image']:.3f} s a picture on one core")

@@ -1,0 +1,1 @@
+"""Training: recipe (what), loop (how), checkpoint and run folder (what is kept)."""

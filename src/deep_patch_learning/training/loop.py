@@ -1,0 +1,230 @@
+"""The training loop: visits -> views -> network -> losses -> step, and a run folder that survives any kill."""
+
+import signal
+import threading
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+
+from deep_patch_learning.data.dataset import TaggedPictures
+from deep_patch_learning.data.store import DecodedPictures
+from deep_patch_learning.data.transforms import collate
+from deep_patch_learning.errors import TrainingError
+from deep_patch_learning.losses import HeadLosses
+from deep_patch_learning.model.build import build_network
+from deep_patch_learning.model.network import Batch, DeepPatchNet
+from deep_patch_learning.training.checkpoint import (
+    read_checkpoint,
+    restore_network,
+    restore_optimiser,
+    save_checkpoint,
+)
+from deep_patch_learning.training.recipe import Recipe
+from deep_patch_learning.training.run import RunFolder
+from deep_patch_learning.training.visits import VisitPlan, ahead, see
+
+Pass = tuple[Batch, Tensor]
+
+
+@dataclass(frozen=True)
+class Progress:
+    """What a training says after each step."""
+
+    step: int
+    total: int
+    loss: float | None  # of the last logged step
+
+
+@dataclass(frozen=True)
+class Schedule:
+    """When training writes: the log every `log_steps` steps, a checkpoint every `checkpoint_seconds` seconds."""
+
+    log_steps: int = 10
+    checkpoint_seconds: float = 60.0
+
+
+def make_optimiser(network: DeepPatchNet, recipe: Recipe) -> torch.optim.Optimizer:
+    """Return the optimiser; each group carries `factor`, what its learning rate is multiplied by.
+
+    Biases (and norms) have no weight decay. Biases learn `bias_learning_rate` times as fast, heads `head_learning_rate`.
+    """
+    groups: dict[tuple[float, float], list[nn.Parameter]] = {}
+    for name, parameter in network.named_parameters():
+        factor = recipe.head_learning_rate if name.startswith(("classification.", "discovery.")) else 1.0
+        plain = parameter.ndim == 1
+        if name.endswith(".bias"):
+            factor *= recipe.bias_learning_rate
+        groups.setdefault((factor, 0.0 if plain else recipe.weight_decay), []).append(parameter)
+    parameters: list[dict[str, Any]] = [
+        {"params": members, "factor": factor, "weight_decay": decay} for (factor, decay), members in groups.items()
+    ]
+    if recipe.optimiser == "sgd":
+        return torch.optim.SGD(parameters, lr=recipe.learning_rate, momentum=recipe.momentum)
+    return torch.optim.AdamW(parameters, lr=recipe.learning_rate)
+
+
+class Trainer:
+    """One training: the network, its optimiser and the data, moved forward step by step."""
+
+    def __init__(
+        self,
+        recipe: Recipe,
+        pictures: TaggedPictures,
+        patches: Sequence[np.ndarray],
+        run: RunFolder,
+        device: str = "auto",
+        schedule: Schedule | None = None,
+    ) -> None:
+        if not len(pictures):
+            raise TrainingError("there is no picture to train on. Check --split and the data set.")
+        self.recipe, self.pictures, self.patches, self.run = recipe, pictures, patches, run
+        self.schedule = schedule or Schedule()
+        self.plan = VisitPlan(len(pictures), recipe)
+        self.images = DecodedPictures(pictures)
+        self.labels = torch.from_numpy(pictures.labels)
+        self.losses = HeadLosses(recipe.reduction, recipe.unknown)
+        torch.manual_seed(recipe.seed)
+        self.bare, self.filled = build_network(
+            recipe.backbone, len(pictures.classes), recipe.heads, recipe.filters, recipe.bands, recipe.weights or None
+        )
+        self.bare.backbone.frozen_norm |= recipe.freeze_backbone
+        self.fabric = _fabric(device, recipe.precision)
+        self.network, self.optimiser = self.fabric.setup(self.bare, make_optimiser(self.bare, recipe))
+        self.step = 0
+        self._since_log: list[dict[str, Tensor]] = []
+        self._logged_at, self._started = 0, time.monotonic()
+
+    def resume(self) -> int:
+        """Go to where the run's last checkpoint is, if it has one, and return the step."""
+        if self.run.checkpoint.exists():
+            self.step, tensors, numbers = read_checkpoint(self.run.checkpoint)
+            restore_network(self.bare, tensors, self.run.checkpoint)
+            restore_optimiser(self.optimiser, tensors, numbers)
+        self.run.cut_log(self.step)
+        self._logged_at = self.step
+        return self.step
+
+    def fit(self, on_step: Callable[[Progress], None] | None = None) -> bool:
+        """Train to the end and return True, or False when asked to stop early; the state is saved either way."""
+        self.network.train()
+        last_saved = time.monotonic()
+        loss: float | None = None
+        with _stop_flag() as stop:
+            for passes in ahead(self._prepare, range(self.step, self.recipe.total_steps)):
+                self._take_step(passes)
+                if self.step % self.schedule.log_steps == 0 or self.step == self.recipe.total_steps:
+                    loss = self._log()
+                if on_step is not None:
+                    on_step(Progress(self.step, self.recipe.total_steps, loss))
+                if stop.is_set():
+                    break
+                if time.monotonic() - last_saved >= self.schedule.checkpoint_seconds:
+                    self.save()
+                    last_saved = time.monotonic()
+        self.save()
+        if self.step < self.recipe.total_steps:
+            return False
+        save_checkpoint(self.run.weights, self.step, self.bare)
+        return True
+
+    def save(self) -> None:
+        """Write a checkpoint of this moment, unless the losses since the last one are not finite."""
+        self._must_be_finite()
+        save_checkpoint(self.run.checkpoint, self.step, self.bare, self.optimiser)
+
+    def _prepare(self, step: int) -> list[Pass]:
+        made = []
+        for visits in self.plan.passes_of(step):
+            views = [see(v, self.images[v.picture], self.patches[v.picture], self.recipe) for v in visits]
+            made.append((collate(views), self.labels[[v.picture for v in visits]]))
+        return made
+
+    def _take_step(self, passes: list[Pass]) -> None:
+        """Move the weights once, by the mean gradient over the images of all passes."""
+        heads_alone = self.step < self.recipe.head_first_steps
+        self.bare.patch_features.requires_grad_(not heads_alone)
+        self.bare.backbone.requires_grad_(not (heads_alone or self.recipe.freeze_backbone))
+        for group in self.optimiser.param_groups:
+            group["lr"] = self.recipe.rate_at(self.step) * group["factor"]
+        for number, (batch, labels) in enumerate(passes):
+            # dropout is seeded by the step, so that a resumed run drops what the unbroken one did
+            torch.manual_seed(_dropout_seed(self.recipe.seed, self.step, number))
+            images, sizes, patches, patch_image = (self.fabric.to_device(part) for part in batch[:4])
+            batch = Batch(images, sizes, patches, patch_image, batch.padded)
+            terms = self.losses(self.network(batch), labels.to(batch.images.device))
+            share = len(labels) / self.recipe.batch_images
+            self.fabric.backward(torch.stack(list(terms.values())).sum() * share)
+            self._since_log.append({name: term.detach() * share for name, term in terms.items()})
+        if self.recipe.clip_norm:
+            self.fabric.clip_gradients(
+                self.network, self.optimiser, max_norm=self.recipe.clip_norm, error_if_nonfinite=False
+            )
+        self.optimiser.step()
+        self.optimiser.zero_grad(set_to_none=True)
+        self.step += 1
+
+    def _log(self) -> float:
+        self._must_be_finite()
+        steps = self.step - self._logged_at
+        means = {name: float(sum(terms[name] for terms in self._since_log)) / steps for name in self._since_log[-1]}
+        self._since_log, self._logged_at = [], self.step
+        entry = {
+            "step": self.step,
+            "visits": self.step * self.recipe.batch_images,
+            "loss": sum(means.values()),
+            **means,
+            "learning_rate": self.recipe.rate_at(self.step - 1),
+            "seconds": round(time.monotonic() - self._started, 3),
+        }
+        self.run.append_log(entry)
+        return entry["loss"]
+
+    def _must_be_finite(self) -> None:
+        values = [term for terms in self._since_log for term in terms.values()]
+        if values and not bool(torch.isfinite(torch.stack(values)).all()):
+            kept = (
+                "The last checkpoint is kept."
+                if self.run.checkpoint.exists()
+                else "No checkpoint had been written yet."
+            )
+            raise TrainingError(
+                f"the loss is no longer finite near step {self.step} (learning rate {self.recipe.rate_at(self.step - 1):.2g}). "
+                f"Lower it, e.g. --set learning_rate={self.recipe.learning_rate / 10:.2g}, in a new --out folder. {kept}"
+            )
+
+
+def _dropout_seed(seed: int, step: int, number: int) -> int:
+    return int(np.random.SeedSequence((seed, step, number)).generate_state(1, np.uint64)[0] >> 1)
+
+
+def _fabric(device: str, precision: str) -> Any:
+    try:
+        from lightning_fabric import Fabric
+    except ImportError:  # the same code comes inside the package `lightning` too
+        from lightning.fabric import Fabric  # type: ignore[import-not-found,no-redef]
+    fabric = Fabric(accelerator=device, devices=1, precision=precision)
+    fabric.launch()
+    return fabric
+
+
+@contextmanager
+def _stop_flag() -> Iterator[threading.Event]:
+    """Yield a flag that Ctrl-C and a polite kill set, so that the step in progress ends whole."""
+    flag = threading.Event()
+    if threading.current_thread() is not threading.main_thread():
+        yield flag
+        return
+    before = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
+    for number in before:
+        signal.signal(number, lambda *_: flag.set())
+    try:
+        yield flag
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)

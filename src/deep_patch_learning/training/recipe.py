@@ -1,0 +1,252 @@
+"""Recipes: every number that training needs, by name, readable as TOML."""
+
+import dataclasses
+import math
+import tomllib
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Literal, get_args
+
+from deep_patch_learning.errors import RunError, did_you_mean
+from deep_patch_learning.losses import Reduction, Unknown
+from deep_patch_learning.patches import PatchGenerator, generator
+
+HEADS = ("classification", "discovery")
+PAPER_SCALES = (480, 576, 688, 864, 1200)
+Optimiser = Literal["sgd", "adamw"]
+Schedule = Literal["steps", "cosine"]
+Picking = Literal["best", "vote"]
+
+
+@dataclass(frozen=True)
+class Recipe:
+    """All settings of a training. A step sees `batch_images` images, `images_per_pass` of them at a time."""
+
+    name: str = "modern"
+    backbone: str = "vgg16"
+    weights: str = ""
+    heads: tuple[str, ...] = HEADS
+    filters: int = 256
+    bands: str = "program"
+    # pictures and patches
+    scales: tuple[int, ...] = PAPER_SCALES
+    flips: bool = True
+    patches: str = "selective-search"
+    min_patch_side: int = 1  # patches with a shorter side are left out; Selective Search only
+    max_patches: int = 0  # in training, drawn anew at each visit; 0 means all
+    picking: Picking = "best"  # how the box of a class is picked in testing
+    # loss
+    reduction: Reduction = "mean"
+    unknown: Unknown = "absent"
+    # steps
+    steps: int = 40_000
+    head_first_steps: int = 0  # come first and train the heads alone
+    freeze_backbone: bool = False  # leave the convolutions as they were pretrained
+    batch_images: int = 2
+    images_per_pass: int = 1
+    # optimiser
+    optimiser: Optimiser = "sgd"
+    learning_rate: float = 1e-3
+    head_learning_rate: float = 1.0  # factor for the heads
+    bias_learning_rate: float = 2.0  # factor for biases, which have no weight decay
+    momentum: float = 0.9
+    weight_decay: float = 5e-4
+    clip_norm: float = 0.0  # 0 means no clipping
+    # schedule
+    schedule: Schedule = "steps"
+    drops: tuple[int, ...] = (30_000,)  # steps at which the rate falls to a tenth
+    warmup_steps: int = 0
+    # machine
+    precision: str = "32-true"
+    seed: int = 0
+
+    def __post_init__(self) -> None:
+        choices = {"optimiser": Optimiser, "schedule": Schedule, "reduction": Reduction, "unknown": Unknown}
+        choices["picking"] = Picking
+        for field, kind in choices.items():
+            value = getattr(self, field)
+            if value not in get_args(kind):
+                raise RunError(f"recipe: {field} = '{value}' is not known.{did_you_mean(str(value), get_args(kind))}")
+        for field in ("steps", "batch_images", "images_per_pass", "filters"):
+            if getattr(self, field) < 1:
+                raise RunError(f"recipe: {field} = {getattr(self, field)}; it must be at least 1.")
+        if not self.scales or min(self.scales) < 16:
+            raise RunError(f"recipe: scales = {list(self.scales)}; give at least one, none below 16 pixels.")
+        if not (self.learning_rate > 0 and math.isfinite(self.learning_rate)):
+            raise RunError(f"recipe: learning_rate = {self.learning_rate}; it must be above 0.")
+
+    @property
+    def total_steps(self) -> int:
+        """All steps, those of the heads alone included."""
+        return self.head_first_steps + self.steps
+
+    def rate_at(self, step: int) -> float:
+        """Return the learning rate at `step` (from 0), before the factors for heads and biases."""
+        main = step - self.head_first_steps
+        if main < 0:
+            return self.learning_rate
+        warm = min((main + 1) / self.warmup_steps, 1.0) if self.warmup_steps else 1.0
+        if self.schedule == "steps":
+            return warm * self.learning_rate * 0.1 ** sum(main >= drop for drop in self.drops)
+        span = max(self.steps - self.warmup_steps, 1)
+        share = min(max(main - self.warmup_steps, 0) / span, 1.0)
+        return warm * self.learning_rate * 0.5 * (1 + math.cos(math.pi * share))
+
+    def to_toml(self) -> str:
+        """Return the recipe as TOML."""
+        return "".join(f"{field.name} = {_toml(getattr(self, field.name))}\n" for field in dataclasses.fields(self))
+
+    @classmethod
+    def from_toml(cls, text: str, source: str = "recipe") -> "Recipe":
+        """Return the recipe that `to_toml` wrote; a key that is not known or a broken file raises `RunError`."""
+        try:
+            values = tomllib.loads(text)
+        except tomllib.TOMLDecodeError as error:
+            raise RunError(f"{source}: not readable as TOML ({error}).") from None
+        return cls(**checked(values, source))
+
+    @classmethod
+    def load(cls, path: Path) -> "Recipe":
+        """Return the recipe stored in a file."""
+        return cls.from_toml(path.read_text(encoding="utf-8"), str(path))
+
+    def replace(self, **changes: Any) -> "Recipe":
+        """Return the recipe with some settings changed."""
+        return dataclasses.replace(self, **checked(changes, "recipe"))
+
+
+def checked(values: dict[str, Any], source: str) -> dict[str, Any]:
+    """Return settings with lists as tuples, after checking that each name is known and its value of the right kind."""
+    defaults = {field.name: field.default for field in dataclasses.fields(Recipe)}
+    known = {}
+    for key, value in values.items():
+        if key not in defaults:
+            raise RunError(f"{source}: there is no setting '{key}'.{did_you_mean(key, defaults)}")
+        value = tuple(value) if isinstance(value, list) else value
+        default = defaults[key]
+        if isinstance(default, float) and isinstance(value, int) and not isinstance(value, bool):
+            value = float(value)
+        if type(value) is not type(default):
+            raise RunError(f"{source}: {key} = {value!r} should be a {type(default).__name__}, such as {default!r}.")
+        known[key] = value
+    return known
+
+
+def _toml(value: Any) -> str:
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if isinstance(value, str):
+        return '"' + value.replace("\\", "\\\\").replace('"', '\\"') + '"'
+    if isinstance(value, tuple):
+        return "[" + ", ".join(_toml(item) for item in value) + "]"
+    return repr(value)
+
+
+def paper(backbone: str = "caffenet", steps: int = 40_000) -> Recipe:
+    """Return the paper's recipe: two images a step, one at a time; 30K steps at 1e-3 and 10K at 1e-4.
+
+    VGG16 gets 5K steps before them in which the heads alone are trained. Fewer steps keep these shares.
+    """
+    first = steps // 8 if backbone == "vgg16" else 0
+    return Recipe(name="paper", backbone=backbone, steps=steps, head_first_steps=first, drops=(steps * 3 // 4,))
+
+
+def modern(backbone: str = "resnet50", steps: int = 2_500) -> Recipe:
+    """Return a recipe for today's machines: 8 images a step, AdamW with warm-up and cosine, bf16 on a GPU."""
+    return Recipe(
+        name="modern",
+        backbone=backbone,
+        steps=steps,
+        batch_images=8,
+        images_per_pass=8,
+        max_patches=512,
+        picking="vote",
+        unknown="ignore",
+        optimiser="adamw",
+        learning_rate=3e-5,
+        head_learning_rate=10.0,
+        bias_learning_rate=1.0,
+        weight_decay=0.01,
+        clip_norm=5.0,
+        schedule="cosine",
+        drops=(),
+        warmup_steps=max(1, min(200, steps // 10)),
+    )
+
+
+def world(backbone: str = "tiny", steps: int = 700) -> Recipe:
+    """Return the recipe of the embedded world: the tiny network on its pretrained convolutions, half a minute on two cores.
+
+    Few patches are drawn at each visit: the many that frame a whole object alike are then met more often than any single
+    patch on a part of it.
+    """
+    return Recipe(
+        name="world",
+        backbone=backbone,
+        weights="shipped",
+        filters=64,
+        scales=(160,),
+        min_patch_side=20,
+        max_patches=32,
+        picking="vote",
+        unknown="ignore",
+        steps=steps,
+        freeze_backbone=True,
+        batch_images=16,
+        images_per_pass=16,
+        optimiser="adamw",
+        learning_rate=1e-3,
+        head_learning_rate=3.0,
+        bias_learning_rate=1.0,
+        weight_decay=0.1,
+        clip_norm=5.0,
+        schedule="cosine",
+        drops=(),
+        warmup_steps=max(1, steps // 15),
+    )
+
+
+def recipe_patches(recipe: Recipe) -> PatchGenerator:
+    """Return the patch generator that a recipe names."""
+    if recipe.patches == "selective-search":
+        return generator(recipe.patches, min_side=recipe.min_patch_side)
+    return generator(recipe.patches)
+
+
+RECIPES: dict[str, Callable[..., Recipe]] = {"paper": paper, "modern": modern, "world": world}
+
+
+def choose(name: str, heads: str, seed: int, changes: Sequence[str], options: dict[str, Any]) -> Recipe:
+    """Return a recipe by name with the settings of the command line; `changes` are KEY=VALUE texts."""
+    if name not in RECIPES:
+        raise RunError(f"there is no recipe '{name}'.{did_you_mean(name, RECIPES)}")
+    if heads not in ("both", *HEADS):
+        raise RunError(f"--heads {heads}: not known.{did_you_mean(heads, ('both', *HEADS))}")
+    shape = {key: options[key] for key in ("backbone", "steps") if key in options}
+    recipe = RECIPES[name](**shape)
+    values: dict[str, Any] = {key: value for key, value in options.items() if key not in shape}
+    values |= {"seed": seed, "heads": HEADS if heads == "both" else (heads,)}
+    for change in changes:
+        key, equals, text = change.partition("=")
+        if not equals:
+            raise RunError(f"--set {change}: wanted KEY=VALUE, such as --set learning_rate=1e-4.")
+        values[key.strip()] = text.strip()
+    return recipe.replace(**{key: _from_text(key, value) for key, value in values.items()})
+
+
+def _from_text(key: str, value: Any) -> Any:
+    """Return the value of a setting that was typed as text: numbers, true and false, lists with commas."""
+    defaults: dict[str, Any] = {field.name: field.default for field in dataclasses.fields(Recipe)}
+    default = defaults.get(key)
+    if not isinstance(value, str) or isinstance(default, str) or default is None:
+        return "" if key == "weights" and value == "none" else value
+    try:
+        if isinstance(default, bool):
+            return {"true": True, "false": False}[value.lower()]
+        if isinstance(default, tuple):
+            numbers = isinstance(default[0], int)
+            return tuple(int(part) if numbers else part for part in value.split(",") if part)
+        return type(default)(value)
+    except (ValueError, KeyError):
+        raise RunError(f"{key} = {value}: should be like {_toml(default)}.") from None

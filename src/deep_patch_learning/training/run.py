@@ -1,0 +1,130 @@
+"""The run folder: everything that one training made, and nothing half-written."""
+
+import hashlib
+import json
+import os
+import platform
+from collections.abc import Sequence
+from importlib import metadata
+from pathlib import Path
+from typing import Any
+
+from deep_patch_learning.data.dataset import TaggedPictures
+from deep_patch_learning.errors import RunError, did_you_mean
+from deep_patch_learning.training.recipe import Recipe
+
+
+def write_atomically(path: Path, text: str) -> None:
+    """Write a text file under a temporary name and rename it, so that no reader ever sees half of it."""
+    temporary = path.with_name(f".{path.name}.{os.getpid()}.part")
+    temporary.write_text(text, encoding="utf-8")
+    temporary.replace(path)
+
+
+class RunFolder:
+    """The files of a run: config.toml, data.json, versions.json, log.jsonl, checkpoint.safetensors, weights.safetensors."""
+
+    def __init__(self, folder: str | Path) -> None:
+        self.folder = Path(folder)
+        self.config = self.folder / "config.toml"
+        self.data = self.folder / "data.json"
+        self.versions = self.folder / "versions.json"
+        self.log = self.folder / "log.jsonl"
+        self.checkpoint = self.folder / "checkpoint.safetensors"
+        self.weights = self.folder / "weights.safetensors"
+
+    def begin(self, recipe: Recipe, pictures: TaggedPictures, source: dict[str, Any]) -> None:
+        """Create the folder, or check that what it holds was made with the same settings and data."""
+        try:
+            self.folder.mkdir(parents=True, exist_ok=True)
+        except (FileExistsError, NotADirectoryError):
+            raise RunError(f"{self.folder}: is a file. Give another folder with --out.") from None
+        except PermissionError:
+            raise RunError(f"{self.folder}: may not be written to. Give another folder with --out.") from None
+        description = {"classes": list(pictures.classes), "fingerprint": fingerprint(pictures), **source}
+        if self.config.exists():
+            self._must_match(recipe, description)
+            return
+        if any(self.folder.iterdir()):
+            raise RunError(f"{self.folder}: holds other files and no run. Give a new or empty folder with --out.")
+        write_atomically(self.data, json.dumps(description, indent=1))
+        write_atomically(self.versions, json.dumps(versions(), indent=1))
+        write_atomically(self.config, recipe.to_toml())  # last: its presence says that the folder is a run
+
+    def _must_match(self, recipe: Recipe, description: dict[str, Any]) -> None:
+        before = Recipe.load(self.config)
+        changed = [
+            f"{key} was {getattr(before, key)!r}, now {value!r}"
+            for key, value in vars(recipe).items()
+            if value != getattr(before, key)
+        ]
+        stored = self.describe()
+        if stored["fingerprint"] != description["fingerprint"]:
+            changed.append(f"the data differ (was {stored.get('path')}, now {description.get('path')})")
+        if changed:
+            raise RunError(
+                f"{self.folder}: holds a run made with other settings: {'; '.join(changed)}. "
+                "Repeat the first command to resume it, or give a new folder with --out."
+            )
+
+    def describe(self) -> dict[str, Any]:
+        """Return what is known of the run's data: classes, path, split, fingerprint."""
+        self.must_exist()
+        return json.loads(self.data.read_text(encoding="utf-8"))
+
+    def must_exist(self) -> None:
+        """Raise `RunError` unless the folder holds a run; runs beside it are named."""
+        if self.config.is_file() and self.data.is_file():
+            return
+        if self.folder.is_dir():
+            raise RunError(
+                f"{self.folder}: holds no run (no config.toml). Train one with: dpl train DATA --out {self.folder}"
+            )
+        parent = self.folder.parent
+        beside = sorted(p.parent.name for p in parent.glob("*/config.toml")) if parent.is_dir() else []
+        hint = did_you_mean(self.folder.name, beside) if beside else " Train one with: dpl train DATA --out RUN"
+        raise RunError(f"{self.folder}: there is no such run.{hint}")
+
+    def read_log(self) -> list[dict[str, Any]]:
+        """Return the lines of the log; a line cut off by a kill is left out."""
+        if not self.log.exists():
+            return []
+        lines = []
+        for line in self.log.read_text(encoding="utf-8").splitlines():
+            try:
+                lines.append(json.loads(line))
+            except json.JSONDecodeError:
+                break
+        return lines
+
+    def append_log(self, entry: dict[str, Any]) -> None:
+        """Add one line to the log."""
+        with self.log.open("a", encoding="utf-8") as log:
+            log.write(json.dumps(entry) + "\n")
+
+    def cut_log(self, step: int) -> None:
+        """Drop what the log says of steps after `step`, which will be done again."""
+        kept = [entry for entry in self.read_log() if entry["step"] <= step]
+        write_atomically(self.log, "".join(json.dumps(entry) + "\n" for entry in kept))
+
+
+def fingerprint(pictures: TaggedPictures) -> str:
+    """Return a hash of the classes, names and tags: two runs on the same data share it."""
+    digest = hashlib.sha256()
+    for words in (pictures.classes, pictures.names):
+        digest.update("\0".join(words).encode() + b"\1")
+    digest.update(pictures.labels.tobytes())
+    return digest.hexdigest()[:16]
+
+
+def versions(
+    packages: Sequence[str] = ("torch", "torchvision", "numpy", "numba", "opencv-python-headless"),
+) -> dict[str, str]:
+    """Return the versions that the run depends on."""
+    found = {"python": platform.python_version(), "machine": f"{platform.system()} {platform.machine()}"}
+    for package in ("deep-patch-learning", *packages):
+        try:
+            found[package] = metadata.version(package)
+        except metadata.PackageNotFoundError:
+            found[package] = "not installed as a package"
+    return found

@@ -1,0 +1,147 @@
+"""The verbs of the command line as functions: prepare, train, evaluate. Each command's body calls one or two of them."""
+
+import dataclasses
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from PIL import Image
+
+from deep_patch_learning.data.dataset import TaggedPictures
+from deep_patch_learning.errors import DataError, did_you_mean
+from deep_patch_learning.patches import PatchCache, PatchGenerator
+from deep_patch_learning.predict import Model, Picture
+from deep_patch_learning.prediction import Prediction
+from deep_patch_learning.progress import bar, console
+from deep_patch_learning.training.loop import Progress, Schedule, Trainer
+from deep_patch_learning.training.recipe import Recipe
+from deep_patch_learning.training.run import RunFolder
+
+Truth = list[Any]  # of data.truth.TrueBoxes: named here without importing it, since training comes through this module
+
+
+@dataclass(frozen=True)
+class Prepared:
+    """Pictures that can be read, with the patches of each, and the ones that were left out with the reason."""
+
+    pictures: TaggedPictures
+    patches: list[np.ndarray]
+    broken: list[tuple[Path, str]]
+
+
+def prepare(
+    pictures: TaggedPictures, patches: PatchGenerator, cache: Path | None = None, workers: int | None = None
+) -> Prepared:
+    """Return the pictures with their patches, made now or found in the cache; broken pictures are named and left out."""
+    store = PatchCache(cache, patches)
+    with bar("patches") as show:
+        report = store.fill(pictures.paths, workers, show)
+    if report.broken:
+        console.print(f"[yellow]{len(report.broken)} of {len(pictures)} pictures cannot be read and are left out:")
+        for path, reason in report.broken[:10]:
+            console.print(f"  {reason or path}", markup=False)
+        if len(report.broken) > 10:
+            console.print(f"  ... and {len(report.broken) - 10} more")
+        unreadable = {path for path, _ in report.broken}
+        pictures = pictures.subset([i for i, path in enumerate(pictures.paths) if path not in unreadable])
+    if not len(pictures):
+        raise DataError("none of the pictures can be read. Check the data set's images.")
+    return Prepared(pictures, [store.patches_of(path) for path in pictures.paths], report.broken)
+
+
+def train(
+    prepared: Prepared,
+    recipe: Recipe,
+    out: str | Path,
+    source: dict[str, Any] | None = None,
+    device: str = "auto",
+    schedule: Schedule | None = None,
+    description: str = "training",
+) -> Trainer:
+    """Return the trainer after its last step; a run that was begun in `out` goes on where it stopped.
+
+    The returned trainer's `step` is below the recipe's total when Ctrl-C ended it early; everything is saved then too.
+    """
+    run = RunFolder(out)
+    run.begin(recipe, prepared.pictures, source or {})
+    trainer = Trainer(recipe, prepared.pictures, prepared.patches, run, device, schedule)
+    if trainer.filled is not None:
+        console.print(str(trainer.filled), markup=False)
+    begun = trainer.resume()
+    if begun:
+        console.print(f"{run.folder}: resumed at step {begun} of {recipe.total_steps}", markup=False)
+    with bar(description) as show:
+
+        def on_step(progress: Progress) -> None:
+            show(progress.step, progress.total, "" if progress.loss is None else f"loss {progress.loss:.3f}")
+
+        trainer.fit(on_step)
+    return trainer
+
+
+def predict(
+    model: Model, prepared: Prepared, images_per_pass: int = 4, description: str = "predicting"
+) -> list[Prediction]:
+    """Return the prediction of each picture."""
+    pictures = prepared.pictures
+    # pictures of one shape share a pass, so that little of a batch is padding
+    order = sorted(range(len(pictures)), key=lambda i: (_size_on_disk(pictures.paths[i]), i))
+    ready = (Picture(pictures.names[i], pictures.read(i), prepared.patches[i]) for i in order)
+    found: dict[int, Prediction] = {}
+    with bar(description) as show:
+        for index, prediction in zip(order, model.predict_pictures(ready, images_per_pass), strict=True):
+            found[index] = dataclasses.replace(prediction, source=pictures.paths[index])
+            show(len(found), len(pictures))
+    return [found[index] for index in range(len(pictures))]
+
+
+def _size_on_disk(path: Path) -> tuple[int, int]:
+    with Image.open(path) as image:
+        return image.size
+
+
+def measure(
+    predictions: Sequence[Prediction], labels: np.ndarray, truth: Truth | None, strict: bool = False
+) -> dict[str, Any]:
+    """Return the figures of predictions: mAP from the tags and, where boxes are known, CorLoc and detection mAP."""
+    from deep_patch_learning.evaluation import classification_report, corloc, detection_mean_ap, instance_recall
+
+    classes = predictions[0].classes
+    scores = np.stack([prediction.image_scores for prediction in predictions])
+    figures: dict[str, Any] = {"pictures": len(predictions)}
+    figures |= classification_report(scores, labels, classes).as_dict()
+    boxes = [prediction.best_boxes for prediction in predictions if prediction.best_boxes is not None]
+    if truth is None or not boxes:
+        return figures
+    best = np.stack(boxes)
+    figures |= corloc(best, truth, classes, strict=strict).as_dict()
+    figures |= detection_mean_ap(predictions, truth, classes, strict=strict).as_dict()
+    figures |= instance_recall(predictions, truth, classes, strict=strict).as_dict()
+    return figures
+
+
+def limited(pictures: TaggedPictures, limit: int | None) -> TaggedPictures:
+    """Return the first `limit` pictures, or all."""
+    return pictures if limit is None else pictures.subset(range(min(limit, len(pictures))))
+
+
+def image_files(places: Sequence[Path]) -> list[Path]:
+    """Return the image files among `places` and in the folders among them, each once, in order."""
+    from deep_patch_learning.data.images import IMAGE_SUFFIXES
+
+    files: list[Path] = []
+    for place in places:
+        if place.is_dir():
+            inside = sorted(p for p in place.rglob("*") if p.suffix.lower() in IMAGE_SUFFIXES and p.is_file())
+            if not inside:
+                raise DataError(f"{place}: holds no images ({', '.join(sorted(IMAGE_SUFFIXES))}).")
+            files += inside
+        elif place.exists():
+            files.append(place)
+        else:
+            beside = [p.name for p in place.parent.iterdir()] if place.parent.is_dir() else []
+            hint = did_you_mean(place.name, beside) if beside else ""
+            raise DataError(f"{place}: there is no such image or folder.{hint if 'Did you' in hint else ''}")
+    return list(dict.fromkeys(files))

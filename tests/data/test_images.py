@@ -1,0 +1,171 @@
+import io
+import os
+from pathlib import Path
+
+import numpy as np
+import pytest
+from PIL import Image
+
+from deep_patch_learning.data.images import problem, read_image
+from deep_patch_learning.errors import DataError
+
+CORNERS = [[(255, 0, 0), (0, 255, 0)], [(0, 0, 255), (255, 255, 255)]]  # red green / blue white
+# How a camera stores an upright picture U for each EXIF orientation, in array terms.
+STORED = {
+    1: lambda u: u,
+    2: lambda u: u[:, ::-1],
+    3: lambda u: u[::-1, ::-1],
+    4: lambda u: u[::-1],
+    5: lambda u: u.transpose(1, 0, 2),
+    6: lambda u: np.rot90(u),  # must be turned 90 degrees clockwise to stand upright
+    7: lambda u: u[::-1, ::-1].transpose(1, 0, 2),
+    8: lambda u: np.rot90(u, -1),
+}
+
+
+def upright_picture() -> np.ndarray:
+    """Return a 48 x 64 picture with a colour of its own in each quarter."""
+    return np.array(CORNERS, np.uint8).repeat(24, axis=0).repeat(32, axis=1)
+
+
+def jpeg(image: Image.Image, **options: object) -> bytes:
+    buffer = io.BytesIO()
+    image.save(buffer, "JPEG", quality=95, **options)
+    return buffer.getvalue()
+
+
+@pytest.mark.parametrize("suffix", [".jpg", ".png", ".webp", ".tif"])
+@pytest.mark.parametrize("orientation", range(1, 9))
+def test_every_exif_orientation_comes_out_upright(tmp_path: Path, orientation: int, suffix: str) -> None:
+    upright = upright_picture()
+    exif = Image.Exif()
+    exif[0x0112] = orientation
+    path = tmp_path / f"a{suffix}"
+    Image.fromarray(np.ascontiguousarray(STORED[orientation](upright))).save(path, exif=exif)
+    read = read_image(path)
+    assert read.shape == upright.shape
+    # Away from the seams between the quarters, where JPEG mixes colours.
+    for y, x in ((4, 4), (4, 60), (44, 4), (44, 60)):
+        assert np.abs(read[y, x].astype(int) - upright[y, x]).max() < 12, (y, x)
+
+
+@pytest.mark.parametrize("exif", [b"Exif\0\0rubbish", b"Exif\0\0II*\0\xff\xff\xff\xff", b"Exif\0\0"])
+@pytest.mark.filterwarnings("ignore::UserWarning")
+def test_exif_that_cannot_be_parsed_does_not_spoil_a_good_picture(tmp_path: Path, exif: bytes) -> None:
+    path = tmp_path / "a.jpg"
+    path.write_bytes(jpeg(Image.new("RGB", (4, 3)), exif=exif))
+    assert read_image(path).shape == (3, 4, 3)
+
+
+@pytest.mark.parametrize("orientation", [0, 9, 77])
+def test_orientation_outside_the_standard_leaves_the_pixels_as_they_lie(tmp_path: Path, orientation: int) -> None:
+    exif = Image.Exif()
+    exif[0x0112] = orientation
+    Image.new("RGB", (4, 3)).save(tmp_path / "a.png", exif=exif)
+    assert read_image(tmp_path / "a.png").shape == (3, 4, 3)
+
+
+def palette_with_a_transparent_index() -> Image.Image:
+    image = Image.new("P", (5, 4), 1)
+    image.putpalette([0, 0, 0, 10, 20, 30])
+    image.info["transparency"] = 1
+    return image
+
+
+MODES = [
+    ("grey.png", Image.new("L", (5, 4), 77), (77, 77, 77)),
+    ("grey.jpg", Image.new("L", (5, 4), 77), (77, 77, 77)),
+    ("bilevel.png", Image.new("1", (5, 4), 1), (255, 255, 255)),
+    ("palette.png", Image.new("RGB", (5, 4), (10, 20, 30)).convert("P"), None),
+    ("animation.gif", Image.new("P", (5, 4), 0), None),
+    ("cmyk.jpg", Image.new("CMYK", (5, 4), (0, 255, 255, 0)), (254, 0, 0)),
+    ("opaque.png", Image.new("RGBA", (5, 4), (10, 20, 30, 255)), (10, 20, 30)),
+    ("clear.png", Image.new("RGBA", (5, 4), (10, 20, 30, 0)), (255, 255, 255)),
+    ("half.png", Image.new("LA", (5, 4), (0, 128)), (127, 127, 127)),
+    ("clear-palette.png", palette_with_a_transparent_index(), (255, 255, 255)),
+    ("grey16.png", Image.fromarray(np.full((4, 5), 0x8001, np.uint16)), (128, 128, 128)),
+    ("dark16.png", Image.fromarray(np.full((4, 5), 200, np.uint16)), (0, 0, 0)),
+    ("grey16.tif", Image.fromarray(np.full((4, 5), 0xFFFF, np.uint16)), (255, 255, 255)),
+    ("int32.tif", Image.fromarray(np.full((4, 5), 90, np.int32)), (90, 90, 90)),
+    ("float.tif", Image.fromarray(np.full((4, 5), 0.5, np.float32)), (128, 128, 128)),
+    ("float255.tif", Image.fromarray(np.full((4, 5), 90.0, np.float32)), (90, 90, 90)),
+]
+
+
+@pytest.mark.parametrize(("name", "image", "wanted"), MODES, ids=[mode[0] for mode in MODES])
+def test_every_mode_becomes_rgb(tmp_path: Path, name: str, image: Image.Image, wanted: tuple[int, ...] | None) -> None:
+    image.save(tmp_path / name)
+    read = read_image(tmp_path / name)
+    assert read.shape == (4, 5, 3)
+    assert read.dtype == np.uint8
+    if wanted is not None:
+        assert np.abs(read.astype(int) - wanted).max() <= 2
+
+
+def test_one_pixel_is_a_picture(tmp_path: Path) -> None:
+    Image.new("RGB", (1, 1), (1, 2, 3)).save(tmp_path / "a.png")
+    assert read_image(tmp_path / "a.png").tolist() == [[[1, 2, 3]]]
+
+
+def test_what_is_read_may_be_written_to(tmp_path: Path) -> None:
+    Image.new("RGB", (2, 2)).save(tmp_path / "a.png")
+    read_image(tmp_path / "a.png")[0, 0] = 9
+
+
+NOISE = Image.fromarray(np.random.default_rng(0).integers(0, 256, (64, 64, 3), dtype=np.uint8))
+BROKEN = [
+    ("text.jpg", b"hello, I am a text", ["not an image", "b'hello, I am a te'", "Replace the file"]),
+    ("empty.jpg", b"", ["the file is empty (0 bytes)"]),
+    ("half.jpg", jpeg(NOISE)[:1500], ["the image is broken", "truncated", "Replace the file"]),
+]
+
+
+@pytest.mark.parametrize(("name", "content", "fragments"), BROKEN, ids=[case[0] for case in BROKEN])
+def test_broken_file_is_named_with_its_reason(tmp_path: Path, name: str, content: bytes, fragments: list[str]) -> None:
+    path = tmp_path / name
+    path.write_bytes(content)
+    with pytest.raises(DataError) as caught:
+        read_image(path)
+    for fragment in [str(path), *fragments]:
+        assert fragment in str(caught.value)
+    assert problem(path) == str(caught.value).removeprefix(f"{path}: ")
+
+
+def test_missing_folder_and_forbidden_are_told_apart(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "folder.jpg").mkdir()
+    assert "this is a folder" in (problem(tmp_path / "folder.jpg") or "")
+    assert "there is no such image" in (problem(tmp_path / "missing.jpg") or "")
+    Image.new("RGB", (2, 2)).save(tmp_path / "a.png")
+    assert problem(tmp_path / "a.png") is None
+    if os.geteuid() == 0:  # the super-user may read everything; so the refusal is played
+
+        def refuse(*_: object) -> None:
+            raise PermissionError(13, "Permission denied")
+
+        monkeypatch.setattr(Image, "open", refuse)
+    else:
+        (tmp_path / "a.png").chmod(0)
+    assert "permission denied" in (problem(tmp_path / "a.png") or "")
+
+
+@pytest.mark.filterwarnings("ignore::UserWarning")  # Pillow warns of odd metadata before it gives up
+def test_any_damage_gives_a_picture_or_the_one_error(tmp_path: Path) -> None:
+    """Bytes overwritten anywhere: the reader answers with pixels or with `DataError`, never with another error."""
+    random = np.random.default_rng(1)
+    image = NOISE.convert("P")
+    for suffix in ("jpg", "png", "gif", "bmp", "tif", "webp"):
+        path = tmp_path / f"a.{suffix}"
+        (NOISE if suffix in ("jpg", "webp") else image).save(path)
+        good = path.read_bytes()
+        for _ in range(40):
+            bytes_ = bytearray(good)
+            for place in random.integers(0, min(len(good), 400), 8):
+                bytes_[place] = random.integers(0, 256)
+            path.write_bytes(bytes_[: random.integers(1, len(good))])
+            problem(path)
+
+
+def test_a_picture_too_large_to_trust_is_not_called_broken(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    Image.new("L", (30, 30)).save(tmp_path / "a.png")
+    monkeypatch.setattr(Image, "MAX_IMAGE_PIXELS", 100)
+    assert "larger than 200 pixels" in (problem(tmp_path / "a.png") or "")

@@ -1,0 +1,115 @@
+"""Grouping and ordering equal slow, obvious references."""
+
+import itertools
+
+import numpy as np
+import pytest
+
+from deep_patch_learning.patches import grouping, ordering
+
+
+def a_picture(seed, height=24, width=32):
+    """Labels of random blocks, and bins, as the search makes them."""
+    random = np.random.default_rng(seed)
+    blocks = random.integers(0, 4, (height // 8, width // 8)).repeat(8, 0).repeat(8, 1)
+    _, labels = np.unique(
+        blocks * 1000 + np.arange(width) // 8 * 10 + (np.arange(height) // 8)[:, None], return_inverse=True
+    )
+    labels = labels.reshape(height, width).astype(np.int32)
+    colours = random.integers(0, 25, (height, width, 3)).astype(np.uint8) // (1 + labels[..., None] % 3).astype(
+        np.uint8
+    )
+    textures = (grouping.COLOUR_BINS + random.integers(0, 80, (height, width)) // (1 + labels % 2)).astype(np.uint8)
+    return labels, int(labels.max()) + 1, colours + np.array([0, 25, 50], np.uint8), textures
+
+
+def obvious_similarity(first, second, mix, pixels):
+    (size_a, box_a, histogram_a), (size_b, box_b, histogram_b) = first, second
+    shared = np.minimum(histogram_a, histogram_b).astype(int)
+    total = 0
+    if mix & grouping.COLOUR:
+        total += shared[: grouping.COLOUR_BINS].sum()
+    if mix & grouping.TEXTURE:
+        total += shared[grouping.COLOUR_BINS :].sum()
+    both = size_a + size_b
+    if mix & grouping.SIZE:
+        total += grouping.ONE * (pixels - both) // pixels
+    if mix & grouping.FILL:
+        w = max(box_a[2], box_b[2]) - min(box_a[0], box_b[0])
+        h = max(box_a[3], box_b[3]) - min(box_a[1], box_b[1])
+        total += grouping.ONE * (pixels + both - w * h) // pixels
+    return total
+
+
+def obvious_grouping(labels, regions, mix):
+    """Join the two most similar neighbours until one region is left, looking at every pair each time."""
+    pixels = labels.size
+    masks = [labels == label for label in range(labels.max() + 1)]
+    alive = dict(enumerate(zip(*regions, strict=True)))
+    boxes = [box for _, box, _ in alive.values()]
+    while len(alive) > 1:
+        pairs = [pair for pair in itertools.combinations(alive, 2) if touch(masks[pair[0]], masks[pair[1]])]
+        best = max(pairs, key=lambda pair: obvious_similarity(alive[pair[0]], alive[pair[1]], mix, pixels))
+        (size_a, box_a, histogram_a), (size_b, box_b, histogram_b) = alive.pop(best[0]), alive.pop(best[1])
+        share = np.float32(size_a) / np.float32(size_a + size_b)
+        mean = histogram_a.astype(np.float32) * share + histogram_b.astype(np.float32) * (np.float32(1) - share)
+        box = np.concatenate([np.minimum(box_a[:2], box_b[:2]), np.maximum(box_a[2:], box_b[2:])])
+        alive[len(masks)] = size_a + size_b, box, (mean + np.float32(0.5)).astype(np.uint16)
+        masks.append(masks[best[0]] | masks[best[1]])
+        boxes.append(box)
+    return np.array(boxes)
+
+
+def touch(first, second):
+    return bool((first[:, :-1] & second[:, 1:]).any() or (second[:, :-1] & first[:, 1:]).any()
+                or (first[:-1] & second[1:]).any() or (second[:-1] & first[1:]).any())  # fmt: skip
+
+
+@pytest.mark.parametrize("mix", [1, 2, 3, 9, 13, 14, 15])
+@pytest.mark.parametrize("seed", range(3))
+def test_hierarchy_equals_the_obvious_one(seed, mix):
+    labels, count, colours, textures = a_picture(seed)
+    regions = grouping.describe(labels, count, colours, textures)
+    near, starts = grouping.neighbours(labels, count)
+    boxes = grouping.group(near, starts, *regions, labels.size, mix)
+    assert boxes[-1].tolist() == [0, 0, labels.shape[1], labels.shape[0]]
+    np.testing.assert_array_equal(boxes, obvious_grouping(labels, regions, mix))
+
+
+def test_regions_are_described():
+    labels, count, colours, textures = a_picture(1)
+    sizes, boxes, histograms = grouping.describe(labels, count, colours, textures)
+    for label in range(count):
+        y, x = np.nonzero(labels == label)
+        assert sizes[label] == len(y)
+        assert boxes[label].tolist() == [x.min(), y.min(), x.max() + 1, y.max() + 1]
+        counts = np.bincount(textures[labels == label], minlength=grouping.BINS)[grouping.COLOUR_BINS :]
+        shares = histograms[label, grouping.COLOUR_BINS :] / grouping.ONE
+        np.testing.assert_allclose(shares, counts / len(y), atol=2 / grouping.ONE)
+        assert histograms[label].astype(int).sum() == pytest.approx(2 * grouping.ONE, rel=0.01)
+
+
+def test_neighbours_are_those_that_touch():
+    labels, count, _, _ = a_picture(2)
+    near, starts = grouping.neighbours(labels, count)
+    for label in range(count):
+        wanted = {other for other in range(count) if other != label and touch(labels == label, labels == other)}
+        found = near[starts[label] : starts[label + 1]].tolist()
+        assert sorted(found) == sorted(wanted)
+
+
+def test_boxes_seen_high_and_often_come_first():
+    boxes = np.array([[0, 0, 9, 9], [20, 0, 99, 30], [50, 50, 60, 99], [20, 0, 99, 30]], np.int32)
+    ranks = np.array([5, 7, 2, 3], np.int32)
+    # 1/6 for the first, 1/8 + 1/4 for the second, seen twice, 1/3 for the third
+    assert ordering.best_first(boxes, ranks).tolist() == [boxes[1].tolist(), boxes[2].tolist(), boxes[0].tolist()]
+
+
+def test_near_twins_wait_for_other_places():
+    twin = [[10, 10, 110, 110], [10, 10, 111, 110], [10, 10, 110, 111]]
+    other = [[200, 200, 240, 240], [50, 150, 60, 180]]
+    boxes = np.array(twin + other, np.int32)
+    order = ordering.best_first(boxes, np.arange(5, dtype=np.int32)).tolist()
+    assert order[0] == twin[0]
+    assert order[1:3] == other
+    assert sorted(order) == sorted(twin + other)

@@ -1,0 +1,215 @@
+"""The page: one file that fetches nothing, shows the numbers given, escapes every name, and is written whole."""
+
+import base64
+import io
+from html.parser import HTMLParser
+
+import numpy as np
+import pytest
+from PIL import Image
+
+from deep_patch_learning.report import page as page_module
+from deep_patch_learning.report.build import build_report, spread
+from deep_patch_learning.report.page import render, write_report
+
+VOID = {"meta", "img", "br", "link", "input", "hr"}
+
+
+class Parsed(HTMLParser):
+    """The elements, texts and attributes of a page; elements must close in order."""
+
+    def __init__(self, text):
+        super().__init__()
+        self.elements, self.texts, self.open = [], [], []
+        self.feed(text)
+        assert self.open == []
+
+    def handle_starttag(self, tag, attributes):
+        self.elements.append((tag, dict(attributes)))
+        if tag not in VOID:
+            self.open.append(tag)
+
+    def handle_startendtag(self, tag, attributes):
+        self.elements.append((tag, dict(attributes)))
+
+    def handle_endtag(self, tag):
+        assert self.open.pop() == tag
+
+    def handle_data(self, data):
+        if not {"style", "script"} & set(self.open):
+            self.texts.append(" ".join(data.split()))
+
+    def values(self, name):
+        return [attributes[name] for _, attributes in self.elements if name in attributes]
+
+
+def figures_of(hand, with_boxes=True):
+    first, second = hand.classes
+    figures = {"pictures": 8, "mAP": 61.23, "mAP_11pt": 58.77, "AP": {first: 71.23, second: 51.23}}
+    figures |= {"AP_11pt": {first: 1.0, second: 2.0}, "positives": {first: 4, second: 4}}
+    if with_boxes:
+        figures |= {"CorLoc": 43.21, "CorLoc_per_class": {first: 33.21, second: 53.21}}
+        figures |= {"detection_mAP": 12.34, "instance_recall": 23.45, "CorLoc_rule": "IoU >= 0.5, difficult boxes in"}
+    return figures
+
+
+@pytest.fixture
+def report(hand, run, model, ready):
+    """Of the eight pictures, 0 to 4 are found right and 5 to 7 wrong."""
+    far = np.array([55, 42, 75, 58], np.float32)
+    boxes = [hand.true_box if number < 5 else far for number in range(8)]
+    predictions = [
+        hand.prediction(name, np.stack([box] * 2)) for name, box in zip(ready.pictures.names, boxes, strict=True)
+    ]
+    truth = [hand.truth(number % 2) for number in range(8)]
+    comparison = [{"name": "both <heads>", "mAP": 61.23, "CorLoc": 43.21}, {"name": "naive", "CorLoc": 9.87}]
+    return build_report(
+        run,
+        model,
+        ready,
+        predictions,
+        figures_of(hand),
+        truth,
+        split="te<s>t",
+        comparison=comparison,
+        command="dpl demo <a> & b",
+        filters=4,
+    )
+
+
+def check_self_contained(text):
+    parsed = Parsed(text)
+    assert "http://" not in text.replace('"http://www.w3.org/2000/svg"', "")
+    assert "https://" not in text
+    assert "@import" not in text
+    assert "url(" not in text
+    links = parsed.values("src") + parsed.values("href")
+    assert all(link.startswith(("data:image/jpeg;base64,", "#")) for link in links)
+    ids = parsed.values("id")
+    assert len(ids) == len(set(ids))
+    assert {link[1:] for link in parsed.values("href")} <= set(ids)
+    for uri in parsed.values("src"):
+        picture = Image.open(io.BytesIO(base64.b64decode(uri.split(",", 1)[1], validate=True)))
+        picture.load()
+        assert picture.format == "JPEG"
+    assert "link" not in {tag for tag, _ in parsed.elements}
+    assert sum(tag == "script" for tag, _ in parsed.elements) == 1
+    return parsed
+
+
+def test_one_file_that_fetches_nothing(report):
+    parsed = check_self_contained(render(report))
+    assert len(parsed.values("src")) == 8 + sum(len(one.crops) for one in report.filters)
+    assert len(render(report)) < 5_000_000
+
+
+def test_the_numbers_shown_are_those_given(report):
+    texts = Parsed(render(report)).texts
+    for figure in ("61.2", "58.8", "43.2", "12.3", "23.4", "71.2", "51.2", "33.2", "53.2", "9.9"):
+        assert figure in texts
+    joined = " ".join(texts)
+    assert "8 pictures of the split “te<s>t”" in joined
+    assert "7 training steps" in joined
+    assert "0.003" in texts
+    assert "2.6.0" in texts
+
+
+def test_right_and_wrong_stand_apart(report):
+    right, wrong = report.found
+    assert (right.kind, wrong.kind) == ("right", "wrong")
+    assert {card.name for card in right.cards} == {f'<i>"{number}&.jpg' for number in range(5)}
+    assert {card.name for card in wrong.cards} == {f'<i>"{number}&.jpg' for number in range(5, 8)}
+    parsed = Parsed(render(report))
+    classes = [value for value in parsed.values("class") if value.startswith("find")]
+    assert classes == ["find right"] * 5 + ["find wrong"] * 3
+    assert parsed.texts.count("✓") == 5
+    assert parsed.texts.count("1.00") == 5
+    assert "5 of the 5 pictures in which every box is right" in parsed.texts
+
+
+def test_every_name_is_escaped(report, hand):
+    text = render(report)
+    parsed = check_self_contained(text)
+    for name in (*hand.classes, '<i>"0&.jpg', "dpl demo <a> & b", "</dl><script>", "both <heads>"):
+        assert name in parsed.texts
+    assert {tag for tag, _ in parsed.elements}.isdisjoint({"b", "i", "a<b>", "heads"})
+    assert '<i>"0&.jpg' in parsed.values("alt")
+
+
+def test_without_true_boxes(hand, run, model, ready):
+    predictions = [hand.prediction(name, np.stack([hand.true_box] * 2)) for name in ready.pictures.names]
+    report = build_report(run, model, ready, predictions, figures_of(hand, with_boxes=False), filters=2)
+    text = render(report)
+    parsed = check_self_contained(text)
+    visible = " ".join(parsed.texts)
+    assert "CorLoc" not in visible
+    assert "IoU" not in visible
+    assert not {"✓", "✗"} & set(parsed.texts)
+    assert "There are no true boxes here" in visible
+    assert len(report.found[0].cards) == 8
+
+
+def test_without_classification_head(hand, run, ready):
+    predictions = [hand.prediction(name, np.stack([hand.true_box] * 2)) for name in ready.pictures.names]
+    report = build_report(run, hand.model(heads=("discovery",)), ready, predictions, figures_of(hand, False))
+    assert report.filters == ()
+    assert "This network has no classification head" in " ".join(check_self_contained(render(report)).texts)
+
+
+def test_without_discovery_head(hand, run, ready):
+    predictions = [hand.prediction(name, None) for name in ready.pictures.names]
+    truth = [hand.truth(number % 2) for number in range(8)]
+    model = hand.model(heads=("classification",))
+    report = build_report(run, model, ready, predictions, figures_of(hand, False), truth, filters=2)
+    assert "This network has no discovery head" in " ".join(check_self_contained(render(report)).texts)
+
+
+def test_a_run_without_log_and_settings(hand, run, model, ready):
+    for path in (run.log, run.config, run.versions):
+        path.unlink()
+    predictions = [hand.prediction(name, np.stack([hand.true_box] * 2)) for name in ready.pictures.names]
+    report = build_report(run, model, ready, predictions, {"mAP": 50.0}, pictures_for_parts=0)
+    visible = " ".join(check_self_contained(render(report)).texts)
+    assert "has not logged a step yet" in visible
+    assert "No picture was searched" in visible
+
+
+def test_other_counts_of_pictures_and_predictions_are_refused(hand, run, model, ready):
+    with pytest.raises(ValueError, match="8 pictures, 0 predictions, no true boxes"):
+        build_report(run, model, ready, [], {})
+
+
+def test_the_file_is_there_whole_or_not_at_all(report, tmp_path, monkeypatch):
+    path = tmp_path / "new" / "folder" / "report.html"
+    assert write_report(path, report) == path
+    before = path.read_bytes()
+    assert before.decode() == render(report)
+
+    def full(self, data):
+        raise OSError("no space left on device")
+
+    monkeypatch.setattr(page_module.Path, "write_bytes", full)
+    with pytest.raises(OSError, match="no space"):
+        write_report(path, report)
+    monkeypatch.undo()
+    monkeypatch.setattr(page_module.Path, "replace", full)
+    with pytest.raises(OSError, match="no space"):
+        write_report(path, report)
+    assert path.read_bytes() == before
+    assert [entry.name for entry in path.parent.iterdir()] == ["report.html"]
+
+
+def test_a_file_name_that_is_no_text_is_written(hand, run, model, ready, tmp_path):
+    predictions = [hand.prediction(f"\udcff{name}", np.stack([hand.true_box] * 2)) for name in ready.pictures.names]
+    report = build_report(run, model, ready, predictions, {"mAP": 50.0}, pictures_for_parts=0)
+    assert "charset" in write_report(tmp_path / "report.html", report).read_text(encoding="utf-8")
+
+
+def test_the_sample_is_spread_over_the_classes_and_stays_the_same():
+    classes_of = {number: [0] for number in range(100)} | {100: [1], 101: [2], 102: [2, 3]}
+    chosen = spread(classes_of, 6)
+    assert len(chosen) == len(set(chosen)) == 6
+    assert {100, 101, 102} <= set(chosen)
+    assert chosen == spread(classes_of, 6)
+    assert sorted(spread(classes_of, 1000)) == sorted(classes_of)
+    assert spread({}, 3) == []
