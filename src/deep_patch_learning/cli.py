@@ -190,7 +190,7 @@ def report(
     workers: Workers = None,
 ) -> None:
     """Write one HTML page: numbers, curves, right and wrong boxes, the part filters' strongest patches."""
-    from deep_patch_learning.report.build import report_on_run
+    from deep_patch_learning.report.of_run import report_on_run
 
     print(report_on_run(run, data, split, out, limit, _device(device), workers))
 

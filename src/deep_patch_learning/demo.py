@@ -75,9 +75,21 @@ def _report(
     from deep_patch_learning.report.page import write_report
 
     run = RunFolder(out / "runs" / "both")
-    report = build_report(
-        run, load(run.folder), testing, predictions, figures["both"]["measured"], truth, comparison=rows(figures)
-    )
+    with bar("report") as show:
+        report = build_report(
+            run,
+            load(run.folder),
+            testing,
+            predictions,
+            figures["both"]["measured"],
+            truth,
+            title="The embedded world",
+            split="test pictures",
+            comparison=rows(figures),
+            command="dpl demo",
+            pictures_for_parts=60,
+            progress=show,
+        )
     return write_report(out / "report.html", report)
 
 

@@ -1,6 +1,7 @@
 """The cache keeps what was made, whatever happens to the processes that fill it."""
 
 import os
+import pickle
 import random
 import signal
 import subprocess
@@ -143,6 +144,16 @@ def test_a_foreign_file_in_the_folder_is_ignored(tmp_path, pictures):
     (cache.folder / "zz.patches").write_bytes(os.urandom(500))
     (cache.folder / "empty.patches").write_bytes(b"")
     assert PatchCache(tmp_path / "cache", Counting()).fill(pictures).made == 11
+
+
+def test_a_cache_can_be_sent_to_another_process(tmp_path, pictures):
+    cache = PatchCache(tmp_path / "cache", SlidingWindow())
+    boxes = cache.patches_of(pictures[0])
+    sent = pickle.loads(pickle.dumps(cache))
+    assert pictures[0] in sent
+    np.testing.assert_array_equal(sent.patches_of(pictures[0]), boxes)
+    sent.patches_of(pictures[1])
+    assert len(shards(tmp_path / "cache")) == 2
 
 
 def test_threads_share_one_cache(tmp_path, pictures):

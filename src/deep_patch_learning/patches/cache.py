@@ -67,7 +67,8 @@ class PatchCache:
     def __init__(self, folder: str | Path | None, generator: PatchGenerator) -> None:
         self.generator = generator
         digest = hashlib.blake2b(generator.key().encode(), digest_size=8).hexdigest()
-        self.folder = Path(folder if folder is not None else default_folder()) / f"{generator.name}-{digest}"
+        self._root = Path(folder) if folder is not None else default_folder()
+        self.folder = self._root / f"{generator.name}-{digest}"
         self._lock = threading.RLock()
         self._places: dict[bytes, tuple[Path, int]] = {}  # picture's hash -> file and offset of its record
         self._scanned: dict[Path, int] = {}  # how far each file has been read
@@ -76,6 +77,9 @@ class PatchCache:
         self._shard_owner = 0  # the process that opened it: a forked child opens its own
         self._warm = False
         self._scan()
+
+    def __reduce__(self) -> tuple[type["PatchCache"], tuple[Path, PatchGenerator]]:
+        return PatchCache, (self._root, self.generator)  # another process opens its own files
 
     def __len__(self) -> int:
         return len(self._places)
@@ -103,19 +107,17 @@ class PatchCache:
         this thread after each picture.
         """
         wanted = [Path(path) for path in paths]
-        report = FillReport()
-        with single_threaded_opencv(), ThreadPoolExecutor(workers or os.cpu_count() or 1) as pool:
-            queue = iter(wanted)
-            running: dict[Future[tuple[np.ndarray, float, bool]], Path] = {}
-            done = 0
+        threads = workers or os.cpu_count() or 1
+        report, queue, done = FillReport(), iter(wanted), 0
+        running: dict[Future[tuple[np.ndarray, float, bool]], Path] = {}
+        with single_threaded_opencv(), ThreadPoolExecutor(threads) as pool:
             try:
                 while True:
-                    while len(running) < 2 * pool._max_workers and (path := next(queue, None)) is not None:
+                    while len(running) < 2 * threads and (path := next(queue, None)) is not None:
                         running[pool.submit(self._find_or_make, path)] = path
                     if not running:
                         return report
-                    finished, _ = wait(running, return_when=FIRST_COMPLETED)
-                    for future in finished:
+                    for future in wait(running, return_when=FIRST_COMPLETED).done:
                         _count(report, running.pop(future), future)
                         done += 1
                         if progress is not None:

@@ -2,7 +2,7 @@
 
 Two things decide. A box that stands high in many hierarchies comes early: its score is the sum of 1 / (1 + joins undone
 before it appears). And a box next to which there is a better one can wait: boxes fall into cells of like place and size,
-and a score is divided by the square of 1 + the number of better boxes in the cell. Two cell grids, half a cell apart,
+and a score is divided by a power of 1 + the number of better boxes in the cell. Two cell grids, half a cell apart,
 are counted together, since a single one puts some like boxes on two sides of a border.
 """
 
@@ -11,6 +11,7 @@ from numba import njit
 
 OCTAVE = 0.3  # a cell is so many doublings of the width, and of the height, ...
 SHIFT = 0.225  # ... and so many widths and heights wide and high
+PATIENCE = 2.5  # the power; larger ones spread the first boxes more and cluster the later ones
 
 
 @njit(cache=True, nogil=True)
@@ -74,5 +75,5 @@ def best_first(boxes: np.ndarray, ranks: np.ndarray) -> np.ndarray:
     better = np.zeros(len(found), np.int64)
     for offset in (0.0, 0.5):
         _count_better(by_score, offset, better)
-    left = np.sort(scores)[::-1] / (1.0 + better) ** 2
+    left = np.sort(scores)[::-1] / (1.0 + better) ** PATIENCE
     return by_score[np.argsort(-left, kind="stable")]

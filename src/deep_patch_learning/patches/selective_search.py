@@ -13,7 +13,7 @@ import numpy as np
 from deep_patch_learning.errors import DataError, did_you_mean
 from deep_patch_learning.patches.picture import checked, scaled, unscaled
 
-ALGORITHM = 4  # part of the key: raise it whenever the boxes change
+ALGORITHM = 5  # part of the key: raise it whenever the boxes change
 BLUR = 0.8
 LARGEST_MIN_SIZE = 100
 
