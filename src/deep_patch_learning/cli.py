@@ -96,11 +96,13 @@ def train(
     """Train on the tags of DATA. The same command again resumes; boxes are never read."""
     from deep_patch_learning import verbs
     from deep_patch_learning.data.tags import read_tags
+    from deep_patch_learning.model.backbones import check_name
     from deep_patch_learning.progress import console
     from deep_patch_learning.training.recipe import choose, recipe_patches
 
     options = {"backbone": backbone, "weights": weights, "patches": patches, "steps": steps, "scales": scales}
     chosen = choose(recipe, heads, seed, changes, {k: v for k, v in options.items() if v is not None})
+    check_name(chosen.backbone)  # before an hour of patches
     pictures = verbs.limited(read_tags(data, split), limit)
     prepared = verbs.prepare(pictures, recipe_patches(chosen), workers=workers)
     source = {"path": str(data.resolve()), "split": split, "limit": limit}

@@ -45,6 +45,7 @@ class PictureScores(NamedTuple):
     parts: np.ndarray | None
 
 
+@torch.inference_mode()
 def score_pictures(
     network: DeepPatchNet, pictures: Sequence[Picture], scales: Sequence[int], device: torch.device | str = "cpu"
 ) -> list[PictureScores]:
@@ -132,8 +133,7 @@ class Model:
 
     def scores(self, pictures: Sequence[Picture]) -> list[PictureScores]:
         """Return the raw scores of pictures that share a pass."""
-        with torch.inference_mode():
-            return score_pictures(self.network, pictures, self.scales, self.device)
+        return score_pictures(self.network, pictures, self.scales, self.device)
 
     def _predict_together(self, pictures: list[Picture]) -> Iterator[Prediction]:
         for picture, scores in zip(pictures, self.scores(pictures), strict=True):

@@ -65,8 +65,8 @@ def train(
     The returned trainer's `step` is below the recipe's total when Ctrl-C ended it early; everything is saved then too.
     """
     run = RunFolder(out)
-    run.begin(recipe, prepared.pictures, source or {})
     trainer = Trainer(recipe, prepared.pictures, prepared.patches, run, device, schedule)
+    run.begin(recipe, prepared.pictures, source or {})  # after all that may fail, so that nothing half-made is left
     if trainer.filled is not None:
         console.print(str(trainer.filled), markup=False)
     begun = trainer.resume()

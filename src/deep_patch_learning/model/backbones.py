@@ -173,10 +173,15 @@ BACKBONES: dict[str, Callable[[], Trunk]] = {
 }
 
 
+def check_name(name: str) -> None:
+    """Raise `ModelError` with the nearest name unless there is such a backbone; nothing is built."""
+    if name not in BACKBONES and not name.startswith("timm:"):
+        raise ModelError(f"there is no backbone '{name}'.{did_you_mean(name, [*BACKBONES, 'timm:NAME'])}")
+
+
 def trunk(name: str) -> Trunk:
     """Return a new trunk by name; `timm:NAME` gives any timm model."""
+    check_name(name)
     if name.startswith("timm:"):
         return timm_trunk(name.removeprefix("timm:"))
-    if name not in BACKBONES:
-        raise ModelError(f"there is no backbone '{name}'.{did_you_mean(name, [*BACKBONES, 'timm:NAME'])}")
     return BACKBONES[name]()

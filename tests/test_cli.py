@@ -1,0 +1,113 @@
+"""The command line: exit status, one-line fixes, JSON as the last line, and the whole way on a small world."""
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+DPL = [sys.executable, "-m", "deep_patch_learning"]
+
+
+def dpl(*arguments: object, expect: int = 0) -> subprocess.CompletedProcess:
+    found = subprocess.run([*DPL, *map(str, arguments)], capture_output=True, text=True, check=False)
+    assert found.returncode == expect, found.stderr
+    return found
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (("tarin", "x"), "Did you mean 'train'"),
+        (("train", "nowhere.csv", "--out", "r"), "nowhere.csv: there is no such file"),
+        (("evaluate", "nowhere.csv", "--model", "r"), "r: there is no such run"),
+        (("predict", "nowhere.jpg", "--model", "RUN"), "nowhere.jpg: there is no such image"),
+        (("train", "WORLD", "--out", "r", "--split", "tset"), "Did you mean 'test'"),
+        (("train", "WORLD", "--out", "r", "--recipe", "papr"), "Did you mean 'paper'"),
+        (("train", "WORLD", "--out", "r", "--backbone", "vgg61"), "Did you mean 'vgg16'"),
+        (("train", "WORLD", "--out", "r", "--set", "stpes=4"), "Did you mean 'steps'"),
+        (("patches", "WORLD", "--method", "selectiv-search"), "Did you mean 'selective-search'"),
+        (("evaluate", "WORLD", "--model", "RUN", "--scales", "big"), "wanted whole numbers"),
+        (("report", "WORLD"), "no such run"),
+    ],
+)
+def test_bad_input_is_one_line_with_the_fix(
+    arguments: tuple[str, ...], words: str, small_world: Path, small_run: Path, tmp_path: Path
+) -> None:
+    places = {"WORLD": small_world, "RUN": small_run, "r": tmp_path / "r"}
+    found = dpl(*(places.get(word, word) for word in arguments), expect=2)
+    said = " ".join(found.stderr.replace("│", " ").split())
+    assert words in said.replace(str(tmp_path) + "/", "").replace("  ", " ") or words in said
+    assert "Traceback" not in found.stderr
+    assert not (tmp_path / "r").exists()
+
+
+def test_help_shows_examples() -> None:
+    assert "dpl train photos.csv --out runs/photos" in dpl("train", "--help").stdout
+    listed = dpl("--help").stdout
+    assert all(command in listed for command in ("demo", "train", "predict", "evaluate", "report", "patches"))
+
+
+@pytest.fixture(scope="module")
+def trained(small_world: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    out = tmp_path_factory.mktemp("cli") / "run"
+    found = dpl("train", small_world, "--split", "train", "--out", out, "--recipe", "world", "--steps", 3, "--json")
+    assert json.loads(found.stdout.splitlines()[-1])["steps"] == 3
+    return out
+
+
+def test_the_same_command_again_has_nothing_left_to_do(trained: Path, small_world: Path) -> None:
+    before = (trained / "weights.safetensors").read_bytes()
+    found = dpl("train", small_world, "--split", "train", "--out", trained, "--recipe", "world", "--steps", 3)
+    assert "resumed at step 3 of 3" in " ".join(found.stderr.split())
+    assert (trained / "weights.safetensors").read_bytes() == before
+
+
+def test_evaluate(trained: Path, small_world: Path) -> None:
+    found = dpl("evaluate", small_world, "--split", "test", "--model", trained, "--json")
+    figures = json.loads(found.stdout.splitlines()[-1])
+    assert {"mAP", "mAP_11pt", "CorLoc", "detection_mAP"} <= figures.keys()
+    assert figures["pictures"] == 8
+    assert "tractor" in found.stdout
+
+
+def test_predict(trained: Path, small_world: Path, tmp_path: Path) -> None:
+    images = tmp_path / "images"
+    images.mkdir()
+    for number in (500_000, 500_001):
+        source = small_world.parent / "images" / f"{number}.jpg"
+        (images / source.name).write_bytes(source.read_bytes())
+    (images / "broken.jpg").write_text("no picture")
+    found = dpl("predict", images, "--model", trained, "--out", tmp_path / "found", "--threshold", 0, "--json")
+    last = json.loads(found.stdout.splitlines()[-1])
+    assert [one["name"] for one in last["predictions"]] == ["500000.jpg", "500001.jpg"]
+    assert last["broken"] == [str(images / "broken.jpg")]
+    assert "broken.jpg" in found.stderr.replace("\n", "")
+    written = sorted(path.name for path in (tmp_path / "found").iterdir())
+    assert written == ["500000.json", "500000.png", "500001.json", "500001.png"]
+
+
+def test_report(trained: Path, small_world: Path, tmp_path: Path) -> None:
+    page = tmp_path / "page.html"
+    dpl("report", trained, "--data", small_world, "--split", "test", "--out", page)
+    text = page.read_text()
+    assert "CorLoc" in text
+    assert "http://" not in text.replace("http://www.w3.org", "")
+
+
+def test_patches(small_world: Path) -> None:
+    found = dpl("patches", small_world, "--method", "sliding-window", "--limit", 5, "--json")
+    figures = json.loads(found.stdout.splitlines()[-1])
+    assert {"boxes", "seconds_per_image", "recall_50", "recall_70", "mean_best_overlap"} <= figures.keys()
+
+
+def test_demo_end_to_end_on_few_pictures(tmp_path: Path) -> None:
+    from deep_patch_learning.demo import rows, run_demo
+
+    figures = run_demo(tmp_path / "demo", seed=3, train=16, test=6, steps=2)
+    assert {"both", "classification", "discovery", "naive"} <= figures.keys()
+    assert {"mAP", "mAP_11pt", "CorLoc", "detection_mAP"} <= figures["both"].keys()
+    assert Path(figures["report"]).exists()
+    assert len(rows(figures)) == 6
+    json.dumps(figures)

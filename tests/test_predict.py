@@ -1,0 +1,130 @@
+"""Prediction: scales are added up as the authors' program does, NMS, voting, loading runs, the three lines of the README."""
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+
+import deep_patch_learning as dpl
+from deep_patch_learning import verbs
+from deep_patch_learning.boxes import pairwise_iou
+from deep_patch_learning.data.tags import read_tags
+from deep_patch_learning.data.transforms import collate, make_view
+from deep_patch_learning.errors import RunError
+from deep_patch_learning.predict import Model, Picture, load, score_pictures, voted
+from deep_patch_learning.training.recipe import Recipe, recipe_patches
+
+SCALES = (96, 128, 160)
+
+
+@pytest.fixture(scope="module")
+def model(small_run: Path) -> Model:
+    return load(small_run, "cpu", SCALES)
+
+
+@pytest.fixture(scope="module")
+def pictures(small_world: Path, small_recipe: Recipe, tmp_path_factory: pytest.TempPathFactory) -> list[Picture]:
+    ready = verbs.prepare(read_tags(small_world, "test"), recipe_patches(small_recipe), tmp_path_factory.mktemp("p"))
+    return [Picture(name, ready.pictures.read(i), ready.patches[i][:80]) for i, name in enumerate(ready.pictures.names)]
+
+
+def test_scales_add_up_as_in_the_authors_program(model: Model, pictures: list[Picture]) -> None:
+    """Image: maximum first, mean over scales second. Patch: sum over scales first, maximum second."""
+    picture = pictures[0]
+    with torch.no_grad():
+        each = [model.network(collate([make_view(picture.image, picture.patches, s)])) for s in SCALES]
+    (scores,) = score_pictures(model.network, [picture], SCALES)
+    expected = np.mean([s.patches.detach().numpy().max(axis=0) for s in each], axis=0)
+    np.testing.assert_allclose(scores.discovery, expected, rtol=1e-5, atol=1e-5)
+    classification = np.mean([s.classification.detach().numpy()[0] for s in each], axis=0)
+    np.testing.assert_allclose(scores.classification, classification, rtol=1e-5, atol=1e-5)
+    np.testing.assert_allclose(scores.patches, sum(s.patches.detach().numpy() for s in each), rtol=1e-4, atol=1e-4)
+    model.picking = "best"
+    found = next(model.predict_pictures([picture]))
+    model.picking = "vote"
+    np.testing.assert_allclose(found.image_scores, expected + classification, rtol=1e-4, atol=1e-4)
+    assert np.array_equal(found.best_boxes, picture.patches[scores.patches.argmax(axis=0)])
+
+
+def test_several_pictures_in_a_pass_change_nothing(model: Model, pictures: list[Picture]) -> None:
+    together = list(model.predict_pictures(pictures, images_per_pass=3))
+    alone = [next(model.predict_pictures([picture])) for picture in pictures]
+    assert [found.name for found in together] == [picture.name for picture in pictures]
+    for a, b in zip(together, alone, strict=True):
+        np.testing.assert_allclose(a.image_scores, b.image_scores, rtol=1e-3, atol=1e-3)
+
+
+def test_boxes_of_a_class_hardly_overlap_and_come_best_first(model: Model, pictures: list[Picture]) -> None:
+    found = next(model.predict_pictures(pictures[:1]))
+    for c in range(len(found.classes)):
+        mine = found.found_classes == c
+        iou = pairwise_iou(found.found_boxes[mine], found.found_boxes[mine])
+        assert (iou[~np.eye(len(iou), dtype=bool)] <= 0.3).all()
+        assert 1 <= mine.sum() <= model.boxes_per_class
+        assert np.array_equal(found.found_boxes[mine][0], found.best_boxes[c])
+    assert (np.diff(found.found_scores) <= 0).all()
+
+
+def test_a_vote_elects_the_whole_over_the_part() -> None:
+    whole = np.array([[10, 10, 90, 90], [12, 10, 90, 92], [8, 9, 88, 90], [11, 12, 92, 90]])
+    part = np.array([[40, 40, 50, 50]])
+    patches = np.concatenate([part, whole])
+    scores = np.array([[2.0], [1.8], [1.7], [1.6], [1.7]], np.float32)
+    changed = voted(patches, scores)
+    assert changed[:, 0].argmax() in (1, 2, 3, 4)
+    kept = np.arange(5) != changed[:, 0].argmax()
+    assert np.array_equal(changed[kept], scores[kept])
+    assert changed.max() == pytest.approx(2.0)
+
+
+def test_a_vote_is_the_slow_sum() -> None:
+    rng = np.random.default_rng(0)
+    corner = rng.integers(0, 50, (20, 2))
+    patches = np.concatenate([corner, corner + rng.integers(5, 50, (20, 2))], axis=1)
+    scores = rng.normal(size=(20, 3)).astype(np.float32)
+    iou = pairwise_iou(patches, patches)
+    for c in range(3):
+        votes = [sum(iou[i, j] * np.exp(scores[j, c] / 2) for j in range(20)) for i in range(20)]
+        assert voted(patches, scores, scales=2)[:, c].argmax() == int(np.argmax(votes))
+
+
+def test_the_three_lines_of_the_readme(small_run: Path, small_world: Path) -> None:
+    model = dpl.load(str(small_run))
+    found = model.predict(str(small_world.parent / "images" / "500000.jpg"))
+    assert [tag.name for tag in found.filter(min_probability=0).tags]
+    assert found.filter(min_probability=0).boxes
+    assert found.draw().size == (160, 128)
+
+
+def test_an_array_predicts_like_its_file(model: Model, small_world: Path) -> None:
+    from deep_patch_learning.data.images import read_image
+
+    path = small_world.parent / "images" / "500001.jpg"
+    a, b = model.predict(path), model.predict(read_image(path))
+    assert np.array_equal(a.image_scores, b.image_scores)
+    assert (a.name, b.name) == ("500001.jpg", "picture")
+
+
+def test_one_pixel_is_a_picture_too(model: Model) -> None:
+    found = model.predict(np.zeros((1, 1, 3), np.uint8))
+    assert np.isfinite(found.image_scores).all()
+
+
+def test_a_network_that_only_classifies_has_no_boxes(
+    small_prepared: verbs.Prepared, small_recipe: Recipe, tmp_path: Path
+) -> None:
+    recipe = small_recipe.replace(heads=("classification",), steps=1)
+    verbs.train(small_prepared, recipe, tmp_path / "run", device="cpu")
+    found = load(tmp_path / "run", "cpu").predict(small_prepared.pictures.read(0))
+    assert found.best_boxes is None
+    assert len(found) == 0
+
+
+def test_runs_that_are_not_there(tmp_path: Path, small_run: Path) -> None:
+    with pytest.raises(RunError, match="none is shipped"):
+        load()
+    with pytest.raises(RunError, match="Did you mean 'small'"):
+        load(small_run.parent / "smal")
+    with pytest.raises(RunError, match="holds no run"):
+        load(tmp_path)

@@ -1,0 +1,259 @@
+"""Training: kill and resume, Ctrl-C, heads first, accumulation, a loss that is not finite, settings that changed."""
+
+import json
+import os
+import random
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+
+from deep_patch_learning import verbs
+from deep_patch_learning.data.tags import read_tags
+from deep_patch_learning.errors import RunError, TrainingError
+from deep_patch_learning.training.checkpoint import read_checkpoint
+from deep_patch_learning.training.loop import Schedule, Trainer, make_optimiser
+from deep_patch_learning.training.recipe import Recipe, paper, recipe_patches
+from deep_patch_learning.training.run import RunFolder
+
+
+def same_weights(first: Path, second: Path) -> bool:
+    a, b = (read_checkpoint(path)[1] for path in (first, second))
+    return a.keys() == b.keys() and all(torch.equal(a[name], b[name]) for name in a)
+
+
+def trainer(prepared: verbs.Prepared, recipe: Recipe, folder: Path, **schedule: float) -> Trainer:
+    run = RunFolder(folder)
+    run.begin(recipe, prepared.pictures, {})
+    made = Trainer(recipe, prepared.pictures, prepared.patches, run, "cpu", Schedule(**schedule))
+    made.resume()
+    return made
+
+
+def test_a_run_folder_holds_everything(small_run: Path, small_prepared: verbs.Prepared, small_recipe: Recipe) -> None:
+    run = RunFolder(small_run)
+    assert Recipe.load(run.config) == small_recipe
+    assert run.describe()["classes"] == list(small_prepared.pictures.classes)
+    assert json.loads(run.versions.read_text())["torch"] == torch.__version__.split("+")[0]
+    log = run.read_log()
+    assert log[-1]["step"] == small_recipe.total_steps
+    assert log[-1]["loss"] == pytest.approx(log[-1]["classification"] + log[-1]["discovery"])
+    step, tensors, _ = read_checkpoint(run.checkpoint)
+    assert step == small_recipe.total_steps
+    assert any(name.startswith("optimiser.") for name in tensors)
+    assert not any(name.startswith("optimiser.") for name in read_checkpoint(run.weights)[1])
+    assert not list(small_run.glob("*.part"))
+
+
+def test_stopped_and_resumed_equals_never_stopped(
+    small_prepared: verbs.Prepared, small_recipe: Recipe, small_run: Path, tmp_path: Path
+) -> None:
+    first = trainer(small_prepared, small_recipe, tmp_path / "run")
+
+    def stop_at_five(progress: object) -> None:
+        if progress.step == 5:  # type: ignore[attr-defined]
+            os.kill(os.getpid(), signal.SIGINT)  # Ctrl-C: the step in progress ends whole
+
+    assert first.fit(stop_at_five) is False
+    assert first.step == 5
+    second = trainer(small_prepared, small_recipe, tmp_path / "run")
+    assert second.step == 5
+    assert second.fit() is True
+    assert same_weights(tmp_path / "run" / "checkpoint.safetensors", small_run / "checkpoint.safetensors")
+
+
+KILLED = """
+import sys
+from pathlib import Path
+from deep_patch_learning import verbs
+from deep_patch_learning.data.tags import read_tags
+from deep_patch_learning.training.loop import Schedule
+from deep_patch_learning.training.recipe import Recipe, recipe_patches
+listing, config, patches, out = map(Path, sys.argv[1:])
+recipe = Recipe.load(config)
+prepared = verbs.prepare(read_tags(listing, "train"), recipe_patches(recipe), patches)
+verbs.train(prepared, recipe, out, device="cpu", schedule=Schedule(log_steps=1, checkpoint_seconds=0))
+"""
+
+
+def test_killed_at_random_moments_resumes_to_the_same_weights(
+    small_world: Path, small_recipe: Recipe, small_run: Path, tmp_path: Path
+) -> None:
+    """A real process, killed with no chance to say goodbye, again and again."""
+    recipe = small_recipe
+    (tmp_path / "config.toml").write_text(recipe.to_toml())
+    out = tmp_path / "run"
+    command = [sys.executable, "-c", KILLED, small_world, tmp_path / "config.toml", tmp_path / "patches", out]
+    moments = random.Random(7)
+    kills = 0
+    for _ in range(3):
+        process = subprocess.Popen(command, stderr=subprocess.PIPE)
+        # wait until it has taken a step of its own, then a little longer
+        log, before = out / "log.jsonl", len(RunFolder(out).read_log())
+        while process.poll() is None and len(RunFolder(out).read_log()) <= before:
+            time.sleep(0.01)
+        assert log.exists(), process.stderr.read().decode() if process.stderr else ""
+        time.sleep(moments.uniform(0, 0.05))
+        if process.poll() is None:
+            process.kill()
+            kills += 1
+        process.wait()
+    assert kills
+    subprocess.run(command, check=True, capture_output=True)
+    assert same_weights(out / "checkpoint.safetensors", small_run / "checkpoint.safetensors")
+    steps = [entry["step"] for entry in RunFolder(out).read_log()]
+    assert steps == list(range(1, recipe.total_steps + 1))
+
+
+def test_two_passes_equal_one_of_both_images(
+    small_prepared: verbs.Prepared, small_recipe: Recipe, tmp_path: Path
+) -> None:
+    """Accumulation keeps the gradient of the whole batch; at one scale and without dropout nothing else differs."""
+    recipe = small_recipe.replace(scales=(96,), steps=2, images_per_pass=4, warmup_steps=1)
+    weights = []
+    for name, per_pass in (("one", 4), ("four", 1)):
+        made = trainer(small_prepared, recipe.replace(images_per_pass=per_pass), tmp_path / name)
+        made.bare.patch_features.dropout.p = 0.0
+        made.fit()
+        weights.append(made.bare.state_dict())
+    for name in weights[0]:
+        torch.testing.assert_close(weights[0][name], weights[1][name], rtol=1e-4, atol=1e-5, msg=name)
+
+
+def test_heads_alone_come_first(small_prepared: verbs.Prepared, small_recipe: Recipe, tmp_path: Path) -> None:
+    recipe = small_recipe.replace(head_first_steps=3, steps=1, freeze_backbone=False, warmup_steps=1)
+    made = trainer(small_prepared, recipe, tmp_path / "run")
+    before = {name: value.clone() for name, value in made.bare.state_dict().items()}
+    changed = []
+
+    def look(progress: object) -> None:
+        now = made.bare.named_parameters()
+        changed.append({name.split(".")[0] for name, value in now if not torch.equal(value, before[name])})
+
+    made.fit(look)
+    assert changed[2] == {"classification", "discovery"}
+    assert changed[3] == {"backbone", "classification", "discovery", "patch_features"}
+
+
+def test_a_frozen_backbone_does_not_move(small_run: Path, small_recipe: Recipe) -> None:
+    from safetensors.torch import load_file
+
+    import deep_patch_learning.model as package
+
+    shipped = load_file(Path(package.__file__).with_name("tiny.safetensors"))
+    trained = read_checkpoint(small_run / "weights.safetensors")[1]
+    assert small_recipe.freeze_backbone
+    for name, tensor in shipped.items():
+        if name.startswith("backbone."):
+            assert torch.equal(trained[f"network.{name}"], tensor.float()), name
+
+
+def test_a_loss_that_is_not_finite_stops_with_a_clear_word(
+    small_prepared: verbs.Prepared, small_recipe: Recipe, tmp_path: Path
+) -> None:
+    recipe = small_recipe.replace(learning_rate=1e30, clip_norm=0.0, optimiser="sgd", schedule="steps")
+    made = trainer(small_prepared, recipe, tmp_path / "run", log_steps=2)
+    with pytest.raises(TrainingError, match=r"no longer finite near step .*--set learning_rate=1e\+29"):
+        made.fit()
+    assert not made.run.weights.exists()
+
+
+def test_a_good_checkpoint_survives_a_loss_that_is_not_finite(
+    small_prepared: verbs.Prepared, small_recipe: Recipe, tmp_path: Path
+) -> None:
+    made = trainer(small_prepared, small_recipe, tmp_path / "run", log_steps=1)
+
+    def spoil(progress: object) -> None:
+        if progress.step == 3:  # type: ignore[attr-defined]
+            made.save()
+            with torch.no_grad():
+                made.bare.discovery.patch_classifier.weight.fill_(float("nan"))
+
+    with pytest.raises(TrainingError, match="The last checkpoint is kept"):
+        made.fit(spoil)
+    step, tensors, _ = read_checkpoint(made.run.checkpoint)
+    assert step == 3
+    assert all(torch.isfinite(tensor).all() for tensor in tensors.values() if tensor.is_floating_point())
+
+
+def test_other_settings_do_not_continue_a_run(
+    small_run: Path, small_recipe: Recipe, small_prepared: verbs.Prepared, small_world: Path
+) -> None:
+    with pytest.raises(RunError, match=r"steps was 12, now 13.*new folder with --out"):
+        RunFolder(small_run).begin(small_recipe.replace(steps=13), small_prepared.pictures, {})
+    with pytest.raises(RunError, match="the data differ"):
+        RunFolder(small_run).begin(small_recipe, read_tags(small_world, "test"), {})
+
+
+def test_a_folder_with_other_files_is_left_alone(
+    tmp_path: Path, small_recipe: Recipe, small_prepared: verbs.Prepared
+) -> None:
+    (tmp_path / "thesis.tex").write_text("years of work")
+    with pytest.raises(RunError, match="holds other files and no run"):
+        RunFolder(tmp_path).begin(small_recipe, small_prepared.pictures, {})
+    assert [p.name for p in tmp_path.iterdir()] == ["thesis.tex"]
+    with pytest.raises(RunError, match="is a file"):
+        RunFolder(tmp_path / "thesis.tex").begin(small_recipe, small_prepared.pictures, {})
+
+
+def test_a_damaged_checkpoint_is_named(small_prepared: verbs.Prepared, small_recipe: Recipe, tmp_path: Path) -> None:
+    made = trainer(small_prepared, small_recipe, tmp_path / "run")
+    made.save()
+    made.run.checkpoint.write_bytes(made.run.checkpoint.read_bytes()[:100])
+    with pytest.raises(RunError, match=r"checkpoint\.safetensors: is damaged"):
+        made.resume()
+
+
+def test_bias_rules_of_the_paper() -> None:
+    from deep_patch_learning.model.build import build_network
+
+    network = build_network("caffenet", 20)[0]
+    groups = make_optimiser(network, paper()).param_groups
+    rules = {id(p): (g["factor"], g["weight_decay"], g["momentum"]) for g in groups for p in g["params"]}
+    assert rules[id(network.backbone.body.conv1.weight)] == (1.0, 5e-4, 0.9)
+    assert rules[id(network.backbone.body.conv1.bias)] == (2.0, 0.0, 0.9)
+    assert rules[id(network.classification.part_filters.bias)] == (2.0, 0.0, 0.9)
+    assert len(rules) == len(list(network.parameters()))
+
+
+def test_nothing_to_train_on(small_prepared: verbs.Prepared, small_recipe: Recipe, tmp_path: Path) -> None:
+    empty = verbs.Prepared(small_prepared.pictures.subset([]), [], [])
+    with pytest.raises(TrainingError, match="no picture to train on"):
+        trainer(empty, small_recipe, tmp_path / "run")
+
+
+def test_training_learns(small_prepared: verbs.Prepared, small_recipe: Recipe, tmp_path: Path) -> None:
+    made = trainer(small_prepared, small_recipe.replace(steps=200), tmp_path / "run")
+    made.fit()
+    log = made.run.read_log()
+    assert log[-1]["loss"] < 0.8 * log[0]["loss"]
+
+
+def test_what_trains_never_imports_the_boxes() -> None:
+    code = (
+        "import sys, deep_patch_learning.verbs, deep_patch_learning.training.loop, deep_patch_learning.data.tags;"
+        "print([m for m in sys.modules if m.endswith('data.truth')])"
+    )
+    found = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert found.stdout.strip() == "[]"
+
+
+def test_broken_pictures_are_named_and_left_out(
+    small_world: Path, small_recipe: Recipe, tmp_path: Path, capsys
+) -> None:
+    pictures = read_tags(small_world, "test")
+    broken = tmp_path / "broken.jpg"
+    broken.write_bytes(pictures.paths[0].read_bytes()[:2000])
+    mixed = type(pictures)(pictures.classes, pictures.names, (broken, *pictures.paths[1:]), pictures.labels)
+    prepared = verbs.prepare(mixed, recipe_patches(small_recipe), tmp_path / "patches")
+    assert prepared.pictures.names == pictures.names[1:]
+    assert [path for path, _ in prepared.broken] == [broken]
+    said = capsys.readouterr().err
+    assert "1 of 8 pictures cannot be read" in said
+    assert "broken.jpg" in said.replace("\n", "")
+    assert np.array_equal(prepared.pictures.labels, pictures.labels[1:])

@@ -1,0 +1,71 @@
+"""Visits are a pure function of seed and number: every picture once an epoch, plain and mirrored, at drawn scales."""
+
+import threading
+from collections import Counter
+
+import numpy as np
+import pytest
+
+from deep_patch_learning.training.recipe import paper, world
+from deep_patch_learning.training.visits import VisitPlan, ahead, draw_patches
+
+
+def test_an_epoch_shows_each_picture_plain_and_mirrored() -> None:
+    plan = VisitPlan(7, paper())
+    seen = [visit for step in range(7) for visits in plan.passes_of(step) for visit in visits]
+    assert Counter((v.picture, v.flip) for v in seen) == {(p, f): 1 for p in range(7) for f in (False, True)}
+
+
+def test_without_flips_nothing_is_mirrored() -> None:
+    plan = VisitPlan(6, paper().replace(flips=False))
+    seen = [visit for step in range(3) for visits in plan.passes_of(step) for visit in visits]
+    assert sorted(v.picture for v in seen) == list(range(6))
+    assert not any(v.flip for v in seen)
+
+
+def test_scales_are_drawn_evenly_and_shared_by_a_pass() -> None:
+    recipe = paper().replace(batch_images=4, images_per_pass=2)
+    plan = VisitPlan(50, recipe)
+    passes = [visits for step in range(500) for visits in plan.passes_of(step)]
+    assert all(len({v.scale for v in visits}) == 1 for visits in passes)
+    counts = Counter(visits[0].scale for visits in passes)
+    assert set(counts) == set(recipe.scales)
+    assert min(counts.values()) > 150
+
+
+def test_a_step_is_the_same_whenever_it_is_asked_for() -> None:
+    first, second = VisitPlan(20, world()), VisitPlan(20, world())
+    assert first.passes_of(123) == second.passes_of(123)
+    assert first.passes_of(123) != VisitPlan(20, world().replace(seed=1)).passes_of(123)
+
+
+def test_patches_are_drawn_without_repetition() -> None:
+    patches = np.arange(400).reshape(100, 4)
+    recipe = world().replace(max_patches=30)
+    drawn = draw_patches(patches, recipe, 5)
+    assert len(np.unique(drawn[:, 0])) == 30
+    assert np.array_equal(drawn, draw_patches(patches, recipe, 5))
+    assert not np.array_equal(drawn, draw_patches(patches, recipe, 6))
+    assert draw_patches(patches, recipe.replace(max_patches=0), 5) is patches
+
+
+def test_ahead_keeps_the_order_and_passes_errors_on() -> None:
+    assert list(ahead(lambda x: x * x, range(20), depth=3)) == [x * x for x in range(20)]
+
+    def fail(x: int) -> int:
+        if x == 3:
+            raise ValueError("three")
+        return x
+
+    made = ahead(fail, range(10))
+    assert [next(made) for _ in range(3)] == [0, 1, 2]
+    with pytest.raises(ValueError, match="three"):
+        next(made)
+
+
+def test_ahead_leaves_no_thread_behind_when_it_is_dropped() -> None:
+    before = threading.active_count()
+    made = ahead(lambda x: x, range(100))
+    next(made)
+    made.close()
+    assert threading.active_count() == before
