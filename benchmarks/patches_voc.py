@@ -44,8 +44,8 @@ def picture(curves: dict[str, list[tuple[int, float, float]]], path: Path) -> No
             numbers, recalls = [point[0] for point in points], [100 * point[column] for point in points]
             axis.plot(numbers, recalls, color=colour, linewidth=2.2, label=name)
             axis.plot(numbers[-1], recalls[-1], "o", color=colour, markersize=5)
-            below = overlap == "0.7" and name == "EdgeBoxes"  # else it would lie on a curve
-            end = {"ha": "left" if below else "right", "va": "bottom", "xytext": (-60, -16) if below else (2, 6)}
+            beside = name == "sliding windows" or (name, overlap) == ("EdgeBoxes", "0.7")  # where no curve passes
+            end = {"ha": "left", "va": "center", "xytext": (8, 0)} if beside else {"ha": "right", "xytext": (2, 7)}
             label = f"{recalls[-1]:.1f} % with {numbers[-1]:,}"
             axis.annotate(
                 label, (numbers[-1], recalls[-1]), textcoords="offset points", fontsize=8.5, color=colour, **end
@@ -71,8 +71,12 @@ def main() -> None:
     parser.add_argument("--workers", type=int, default=2)
     parser.add_argument("--images", type=int, help="the first so many only")
     parser.add_argument("--results", type=Path, default=Path("results"))
+    parser.add_argument("--redraw", action="store_true", help="only draw the picture, from the saved curve")
     parser.add_argument("--picture", type=Path, default=Path("docs/pictures/patches_recall.png"))
     given = parser.parse_args()
+    if given.redraw:
+        picture(saved_curves(given.results / "patches_recall_curve.csv"), given.picture)
+        return
     if not given.voc:
         parser.error("set DPL_VOC or give --voc")
     pictures = read_tags(given.voc, "trainval")
@@ -120,6 +124,16 @@ def main() -> None:
     header = ("method", "boxes", "recall_50", "recall_70")
     write(given.results / "patches_recall_curve.csv", [dict(zip(header, point, strict=True)) for point in points])
     picture(curves, given.picture)
+
+
+def saved_curves(path: Path) -> dict[str, list[tuple[int, float, float]]]:
+    """Return the curves of an earlier run."""
+    curves: dict[str, list[tuple[int, float, float]]] = {}
+    with path.open(newline="") as file:
+        for row in csv.DictReader(file):
+            point = int(row["boxes"]), float(row["recall_50"]), float(row["recall_70"])
+            curves.setdefault(row["method"], []).append(point)
+    return curves
 
 
 def write(path: Path, rows: list[dict[str, object]]) -> None:

@@ -16,6 +16,7 @@ from deep_patch_learning.prediction import Prediction
 from deep_patch_learning.progress import bar, console
 
 out = Console(highlight=False)
+RECALLS = ("recall_50", "recall_70", "mean_best_overlap")
 
 
 def number(value: float | None) -> str:
@@ -104,7 +105,7 @@ def patches_table(figures: dict[str, Any], method: str) -> None:
     for heading in ("patches", "recall 0.5", "recall 0.7", "mean best overlap"):
         table.add_column(heading, justify="right")
     for count, row in figures.get("at", {}).items():
-        table.add_row(str(count), *(number(row[key]) for key in ("recall_50", "recall_70", "mean_best_overlap")))
+        table.add_row(str(count), *(f"{row[key]:.3f}" for key in RECALLS))
     if figures.get("recall_50") is not None:
         table.add_row(
             "all", *(number(figures[key]) for key in ("recall_50", "recall_70", "mean_best_overlap")), style="bold"

@@ -50,7 +50,8 @@ def test_patches_are_drawn_without_repetition() -> None:
 
 
 def test_ahead_keeps_the_order_and_passes_errors_on() -> None:
-    assert list(ahead(lambda x: x * x, range(20), depth=3)) == [x * x for x in range(20)]
+    for threads in (0, 3):
+        assert list(ahead(lambda x: x * x, range(20), depth=3, threads=threads)) == [x * x for x in range(20)]
 
     def fail(x: int) -> int:
         if x == 3:

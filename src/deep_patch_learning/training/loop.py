@@ -116,7 +116,8 @@ class Trainer:
         last_saved = time.monotonic()
         loss: float | None = None
         with _stop_flag() as stop:
-            for passes in ahead(self._prepare, range(self.step, self.recipe.total_steps)):
+            threads = 0 if self.fabric.device.type == "cpu" else 4
+            for passes in ahead(self._prepare, range(self.step, self.recipe.total_steps), threads=threads):
                 self._take_step(passes)
                 if self.step % self.schedule.log_steps == 0 or self.step == self.recipe.total_steps:
                     loss = self._log()

@@ -160,6 +160,7 @@ def modern(backbone: str = "resnet50", steps: int = 2_500) -> Recipe:
         steps=steps,
         batch_images=8,
         images_per_pass=8,
+        min_patch_side=16,
         max_patches=512,
         picking="vote",
         unknown="ignore",

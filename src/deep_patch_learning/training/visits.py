@@ -76,7 +76,13 @@ def see(visit: Visit, image: np.ndarray, patches: np.ndarray, recipe: Recipe, de
 
 
 def ahead(make: Callable[[int], Made], items: Sequence[int], depth: int = 4, threads: int = 2) -> Iterator[Made]:
-    """Yield `make(item)` for each item in order, with up to `depth` of them prepared ahead by threads."""
+    """Yield `make(item)` for each item in order, with up to `depth` of them prepared ahead by threads.
+
+    Without threads each is made when it is asked for: best where the network itself keeps every core busy.
+    """
+    if not threads:
+        yield from map(make, items)
+        return
     with ThreadPoolExecutor(threads) as pool:
         waiting: list[Future[Made]] = []
         try:

@@ -1,6 +1,6 @@
-"""Write the tables of docs/patches.md anew from results/patches_*.csv.
+"""Write the tables of README.md and docs/*.md anew from results/*.csv.
 
-python benchmarks/patches_tables.py
+python benchmarks/tables.py
 """
 
 import csv
@@ -8,7 +8,7 @@ import re
 from pathlib import Path
 
 ROOT = Path(__file__).parent.parent
-PAGE = ROOT / "docs" / "patches.md"
+PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
 COLUMNS = {
     "patches_against_opencv": {
         "method": "method", "first": "first boxes", "boxes": "boxes", "seconds_median": "seconds (median)",
@@ -25,6 +25,10 @@ COLUMNS = {
         "recall_70_1000": "recall 0.7, first 1000", "recall_50_all": "recall 0.5, all", "recall_70_all": "recall 0.7, all",
     },
     "patches_profile": {"stage": "stage", "milliseconds": "ms per image"},
+    "demo": {
+        "way": "", "seed": "seed", "mAP": "mAP", "mAP_11pt": "mAP 11-point", "CorLoc": "CorLoc",
+        "detection_mAP": "detection mAP", "instance_recall": "instance recall",
+    },
 }  # fmt: skip
 
 
@@ -36,7 +40,10 @@ def table(name: str) -> str:
     lines = ["| " + " | ".join(columns.values()) + " |", "|" + "---|" * len(columns)]
     lines += ["| " + " | ".join(row[key] for key in columns) + " |" for row in rows]
     about = rows[0]
-    made = f"`{about['command']}`, {about['images']} images, seed {about['seed']}, {about['machine']}, {about['date']};"
+    if name == "demo":
+        made = f"`python benchmarks/demo_seeds.py`, {about['machine']}, {about['date']};"
+    else:
+        made = f"`{about['command']}`, {about['images']} images, seed {about['seed']}, {about['machine']}, {about['date']};"
     return "\n".join([*lines, "", f"{made} `results/{name}.csv`"])
 
 
@@ -50,4 +57,5 @@ def page(text: str) -> str:
 
 
 if __name__ == "__main__":
-    PAGE.write_text(page(PAGE.read_text()))
+    for place in PAGES:
+        place.write_text(page(place.read_text()))
