@@ -11,7 +11,10 @@ console = Console(stderr=True, highlight=False)
 
 @contextmanager
 def bar(description: str) -> Iterator[Callable[..., None]]:
-    """Yield `show(done, total, note="")`, which moves a bar with the time left; the bar goes when the work is done."""
+    """Yield `show(done, total, note="")`, which moves a bar with the time left.
+
+    The bar goes when the work is done. Where standard error is not a terminal there is none.
+    """
     columns = (
         TextColumn("{task.description}"),
         BarColumn(bar_width=30),
@@ -21,7 +24,7 @@ def bar(description: str) -> Iterator[Callable[..., None]]:
         TimeRemainingColumn(),
         TextColumn("{task.fields[note]}"),
     )
-    with Progress(*columns, console=console, transient=True) as progress:
+    with Progress(*columns, console=console, transient=True, disable=not console.is_terminal) as progress:
         task = progress.add_task(description, total=None, note="")
 
         def show(done: int, total: int, note: str = "") -> None:

@@ -68,7 +68,7 @@ def train(
     trainer = Trainer(recipe, prepared.pictures, prepared.patches, run, device, schedule)
     run.begin(recipe, prepared.pictures, source or {})  # after all that may fail, so that nothing half-made is left
     if trainer.filled is not None:
-        console.print(str(trainer.filled), markup=False)
+        console.print(str(trainer.filled), markup=False, soft_wrap=True)
     begun = trainer.resume()
     if begun:
         console.print(f"{run.folder}: resumed at step {begun} of {recipe.total_steps}", markup=False)

@@ -209,6 +209,9 @@ def _fabric(device: str, precision: str) -> Any:
         from lightning_fabric import Fabric
     except ImportError:  # the same code comes inside the package `lightning` too
         from lightning.fabric import Fabric  # type: ignore[import-not-found,no-redef]
+    if precision == "auto":
+        on_gpu = device in ("auto", "gpu", "cuda") and torch.cuda.is_available() and torch.cuda.is_bf16_supported()
+        precision = "bf16-mixed" if on_gpu else "32-true"
     fabric = Fabric(accelerator=device, devices=1, precision=precision)
     fabric.launch()
     return fabric

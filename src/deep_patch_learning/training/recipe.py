@@ -17,6 +17,7 @@ PAPER_SCALES = (480, 576, 688, 864, 1200)
 Optimiser = Literal["sgd", "adamw"]
 Schedule = Literal["steps", "cosine"]
 Picking = Literal["best", "vote"]
+Precision = Literal["32-true", "bf16-mixed", "16-mixed", "64-true", "auto"]
 
 
 @dataclass(frozen=True)
@@ -58,12 +59,12 @@ class Recipe:
     drops: tuple[int, ...] = (30_000,)  # steps at which the rate falls to a tenth
     warmup_steps: int = 0
     # machine
-    precision: str = "32-true"
+    precision: Precision = "32-true"  # auto: bf16-mixed on a GPU that has it, else 32-true
     seed: int = 0
 
     def __post_init__(self) -> None:
         choices = {"optimiser": Optimiser, "schedule": Schedule, "reduction": Reduction, "unknown": Unknown}
-        choices["picking"] = Picking
+        choices |= {"picking": Picking, "precision": Precision}
         for field, kind in choices.items():
             value = getattr(self, field)
             if value not in get_args(kind):
@@ -173,6 +174,7 @@ def modern(backbone: str = "resnet50", steps: int = 2_500) -> Recipe:
         schedule="cosine",
         drops=(),
         warmup_steps=max(1, min(200, steps // 10)),
+        precision="auto",
     )
 
 
