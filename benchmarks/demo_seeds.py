@@ -18,6 +18,7 @@ from pathlib import Path
 
 RESULTS = Path(__file__).parent.parent / "results" / "demo.csv"
 FIGURES = ("mAP", "mAP_11pt", "CorLoc", "detection_mAP", "instance_recall")
+NAMES = {"both": "both heads together", "classification": "classification alone", "discovery": "discovery alone"}
 NAIVE = {
     "naive, whole image": "whole_image",
     "naive, middle half": "centre_box",
@@ -51,9 +52,9 @@ def main() -> None:
         found = run(seed)
         print(json.dumps(found), flush=True)
         command = f"dpl demo --seed {seed} --json"
-        for way in ("both", "classification", "discovery"):
+        for way, name in NAMES.items():
             rows.append(
-                {"way": way, "seed": seed, **{k: found[way].get(k) for k in FIGURES}, "command": command, **common}
+                {"way": name, "seed": seed, **{k: found[way].get(k) for k in FIGURES}, "command": command, **common}
             )
             rows[-1]["demo_seconds"] = found["seconds"]
         for way, key in NAIVE.items():
