@@ -1,6 +1,6 @@
 """Selective Search: ours and OpenCV's on the same photos, one thread each, in turns.
 
-    DPL_VOC=/data/VOCdevkit/VOC2007 python benchmarks/patches_against_opencv.py --venv /tmp/opencv-contrib
+    DPL_VOC=/data/VOCdevkit/VOC2007 python benchmarks/patches_against_opencv.py
 
 OpenCV's lives in opencv-contrib-python-headless, which cannot be installed beside opencv-python-headless: it runs in a
 virtual environment of its own, made here when --venv does not exist yet, as a process that answers one image at a time.
@@ -94,7 +94,10 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--voc", default=os.environ.get("DPL_VOC"), help="the VOC2007 folder ($DPL_VOC)")
     parser.add_argument(
-        "--venv", type=Path, required=True, help="where OpenCV's extra modules are, or shall be, installed"
+        "--venv",
+        type=Path,
+        default=Path(".venv-opencv"),
+        help="where OpenCV's extra modules are, or shall be, installed",
     )
     parser.add_argument("--images", type=int, default=200)
     parser.add_argument("--seed", type=int, default=0)

@@ -30,6 +30,10 @@ def dpl(*arguments: object, expect: int = 0) -> subprocess.CompletedProcess:
         (("patches", "WORLD", "--method", "selectiv-search"), "Did you mean 'selective-search'"),
         (("evaluate", "WORLD", "--model", "RUN", "--scales", "big"), "wanted whole numbers"),
         (("report", "WORLD"), "no such run"),
+        (("train", "WORLD", "--out", "r", "--device", "cdua"), "Did you mean 'cuda'"),
+        (("train", "WORLD", "--out", "r", "--weights", "no.pth"), "no.pth: there is no such weight file"),
+        (("evaluate", "WORLD", "--model", "RUN", "--scales", "0"), "none may be below 16"),
+        (("demo", "--out", "WORLD"), "is a file"),
     ],
 )
 def test_bad_input_is_one_line_with_the_fix(
@@ -86,6 +90,39 @@ def test_predict(trained: Path, small_world: Path, tmp_path: Path) -> None:
     assert "broken.jpg" in found.stderr.replace("\n", "")
     written = sorted(path.name for path in (tmp_path / "found").iterdir())
     assert written == ["500000.json", "500000.png", "500001.json", "500001.png"]
+
+
+def test_predict_never_writes_over_a_users_picture(trained: Path, small_world: Path, tmp_path: Path) -> None:
+    from PIL import Image
+
+    picture = tmp_path / "mine.png"
+    Image.open(small_world.parent / "images" / "500000.jpg").save(picture)
+    before = picture.read_bytes()
+    found = dpl("predict", tmp_path, "--model", trained, "--out", tmp_path, expect=2)
+    assert "would be written over" in " ".join(found.stderr.split())
+    assert picture.read_bytes() == before
+    assert [path.name for path in tmp_path.iterdir()] == ["mine.png"]
+
+
+def test_class_names_are_shown_as_they_are(tmp_path: Path, small_world: Path, capsys) -> None:
+    from deep_patch_learning.showing import figures_table
+
+    names = ["[red]", "a [b]", "[/x]"]
+    figures_table({"pictures": 1, "mAP": 1.0, "AP": dict.fromkeys(names, 1.0)}, "data")
+    said = capsys.readouterr().out
+    assert all(name in said for name in names)
+
+
+def test_patches_of_a_proposal_file(small_world: Path, tmp_path: Path) -> None:
+    import pickle
+
+    import numpy as np
+
+    names = [json.loads(line)["image"] for line in small_world.read_text().splitlines()][:3]
+    boxes = [np.array([[0, 0, 159, 127], [0, 0, 79, 63]], np.float32) for _ in names]
+    (tmp_path / "p.pkl").write_bytes(pickle.dumps({"boxes": boxes, "indexes": names}))
+    found = dpl("patches", small_world, "--limit", 3, "--method", tmp_path / "p.pkl", "--json")
+    assert json.loads(found.stdout.splitlines()[-1])["boxes"] == 2
 
 
 def test_report(trained: Path, small_world: Path, tmp_path: Path) -> None:

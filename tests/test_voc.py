@@ -19,7 +19,11 @@ FILES = {"vgg16": "vgg16_imagenet_conv.safetensors", "resnet50-v1": "resnet50_im
 def weights() -> Path:
     if not os.environ.get("DPL_WEIGHTS"):
         pytest.skip("needs ImageNet weights: set DPL_WEIGHTS to their folder")
-    return Path(os.environ["DPL_WEIGHTS"])
+    folder = Path(os.environ["DPL_WEIGHTS"])
+    missing = [name for name in FILES.values() if not (folder / name).is_file()]
+    if missing:
+        pytest.skip(f"{folder} lacks {', '.join(missing)}")
+    return folder
 
 
 def dpl(*arguments: object) -> subprocess.CompletedProcess:

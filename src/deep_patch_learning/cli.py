@@ -1,6 +1,7 @@
 """The command `dpl`. Each command reads its options, calls a verb and shows what came of it."""
 
 import json
+import os
 import sys
 from pathlib import Path
 from typing import Annotated, Any
@@ -51,14 +52,16 @@ def example(*lines: str) -> str:
 
 @app.command(epilog=example("dpl demo", "dpl demo --seed 1 --out worlds/one --json"))
 def demo(
-    out: Annotated[Path, typer.Option(help="Where the world, the runs and the report go.")] = Path("dpl-demo"),
+    out: Annotated[
+        Path | None, typer.Option(help="Where the world, the runs and the report go. dpl-demo if not given.")
+    ] = None,
     seed: Annotated[int, typer.Option(help="Draws another world and trains on it.")] = 0,
     as_json: Json = False,
 ) -> None:
     """Make the embedded tagged world, train on its tags, find the boxes, measure both, write report.html."""
     from deep_patch_learning.demo import run_demo, show
 
-    figures = run_demo(out, seed)
+    figures = run_demo(out or Path(f"dpl-demo-{seed}" if seed else "dpl-demo"), seed)
     show(figures)
     if as_json:
         print(json.dumps(figures))
@@ -77,7 +80,7 @@ def train(
     split: Split = None,
     recipe: Annotated[str, typer.Option(help="paper, modern or world.")] = "modern",
     backbone: Annotated[
-        str | None, typer.Option(help="caffenet, alexnet, vgg16, resnet50, tiny, timm:NAME, ...")
+        str | None, typer.Option(help="caffenet, alexnet, vgg16, resnet50, tiny, timm:NAME (convolutional)")
     ] = None,
     weights: Annotated[
         str | None, typer.Option(help="imagenet, a torchvision name, a .pth or .safetensors, or none.")
@@ -96,13 +99,20 @@ def train(
     """Train on the tags of DATA. The same command again resumes; boxes are never read."""
     from deep_patch_learning import verbs
     from deep_patch_learning.data.tags import read_tags
+    from deep_patch_learning.devices import usable_device
     from deep_patch_learning.model.backbones import check_name
+    from deep_patch_learning.model.weights import check_source
     from deep_patch_learning.progress import console
     from deep_patch_learning.training.recipe import choose, recipe_patches
+    from deep_patch_learning.training.run import RunFolder
 
     options = {"backbone": backbone, "weights": weights, "patches": patches, "steps": steps, "scales": scales}
     chosen = choose(recipe, heads, seed, changes, {k: v for k, v in options.items() if v is not None})
-    check_name(chosen.backbone)  # before an hour of patches
+    # what can fail at once fails before an hour of patches
+    check_name(chosen.backbone)
+    check_source(chosen.weights)
+    usable_device(device)
+    RunFolder(out).check(chosen)
     pictures = verbs.limited(read_tags(data, split), limit)
     prepared = verbs.prepare(pictures, recipe_patches(chosen), workers=workers)
     source = {"path": str(data.resolve()), "split": split, "limit": limit}
@@ -160,6 +170,7 @@ def evaluate(
     split: Split = None,
     scales: Scales = None,
     strict: Annotated[bool, typer.Option(help="An overlap of exactly 0.5 is a miss, as in later papers.")] = False,
+    difficult: Annotated[bool, typer.Option(help="CorLoc counts objects marked difficult, as in the paper.")] = True,
     limit: Limit = None,
     device: Device = "auto",
     workers: Workers = None,
@@ -175,7 +186,9 @@ def evaluate(
     pictures = verbs.limited(read_tags(data, split, classes=loaded.classes), limit)
     prepared = verbs.prepare(pictures, loaded.patch_generator, workers=workers)
     predictions = verbs.predict(loaded, prepared)
-    figures = verbs.measure(predictions, prepared.pictures.labels, read_truth(data, prepared.pictures), strict)
+    figures = verbs.measure(
+        predictions, prepared.pictures.labels, read_truth(data, prepared.pictures), strict, difficult
+    )
     showing.figures_table(figures, f"{data} {split or ''}")
     if as_json:
         print(json.dumps(figures))
@@ -200,7 +213,11 @@ def report(
 @app.command(epilog=example("dpl patches VOC2007 --split val", "dpl patches photos.csv --method edge-boxes --json"))
 def patches(
     data: Data,
-    method: Annotated[str, typer.Option(help="selective-search, edge-boxes or sliding-window.")] = "selective-search",
+    method: Annotated[
+        str,
+        typer.Option(help="selective-search, edge-boxes, sliding-window, or a proposal file (.mat, .pkl) to measure."),
+    ] = "selective-search",
+    mode: Annotated[str, typer.Option(help="Of Selective Search: fast, quality or original.")] = "fast",
     split: Split = None,
     limit: Limit = None,
     workers: Workers = None,
@@ -211,10 +228,10 @@ def patches(
     from deep_patch_learning import showing, verbs
     from deep_patch_learning.data.tags import read_tags
     from deep_patch_learning.data.truth import read_truth
-    from deep_patch_learning.patches import generator
 
+    made = showing.patch_method(method, mode)
     pictures = verbs.limited(read_tags(data, split), limit)
-    figures = showing.measure_patches(generator(method), pictures, read_truth(data, pictures), workers, fresh)
+    figures = showing.measure_patches(made, pictures, read_truth(data, pictures), workers, fresh)
     showing.patches_table(figures, method)
     if as_json:
         print(json.dumps(figures))
@@ -228,17 +245,28 @@ def _numbers(text: str | None) -> tuple[int, ...] | None:
     if text is None:
         return None
     try:
-        return tuple(int(part) for part in text.split(","))
+        numbers = tuple(int(part) for part in text.split(","))
     except ValueError:
         raise RunError(f"--scales {text}: wanted whole numbers with commas, such as 480,688,1200.") from None
+    if min(numbers) < 16:
+        raise RunError(f"--scales {text}: none may be below 16 pixels.")
+    return numbers
 
 
 def main() -> None:
     """Run the command; a mistake the user can mend is one line on standard error and exit status 2."""
+    # threads that wait asleep lose little when nothing else runs, and leave the core to others when something does
+    os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
     try:
         app()
     except DplError as error:
         print(f"dpl: {error}", file=sys.stderr)
+        sys.exit(2)
+    except OSError as error:
+        print(
+            f"dpl: {error.filename or 'a file'}: {error.strerror or error}. Check the path and its permissions.",
+            file=sys.stderr,
+        )
         sys.exit(2)
     except KeyboardInterrupt:
         print("dpl: stopped.", file=sys.stderr)

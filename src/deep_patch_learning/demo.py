@@ -1,6 +1,7 @@
 """`dpl demo`: the whole way on the embedded world, with each head alone and naive boxes beside it."""
 
 import itertools
+import json
 import time
 from pathlib import Path
 from typing import Any
@@ -12,6 +13,7 @@ from deep_patch_learning import showing, verbs
 from deep_patch_learning.data.tags import read_tags
 from deep_patch_learning.data.truth import TrueBoxes, read_truth
 from deep_patch_learning.data.world import World, make_world
+from deep_patch_learning.errors import RunError
 from deep_patch_learning.evaluation import corloc
 from deep_patch_learning.predict import load
 from deep_patch_learning.progress import bar, console
@@ -26,6 +28,7 @@ def run_demo(out: Path, seed: int = 0, train: int = 600, test: int = 300, steps:
     """Return the figures of both heads together, of each alone and of naive boxes, on pictures not trained on."""
     began = time.monotonic()
     recipe = world(steps=steps) if steps else world()
+    _must_be_free(out, seed)
     with bar("drawing the world") as show:
         listing = make_world(out / "world", train, test, seed, on_picture=show)
     patches = recipe_patches(recipe)
@@ -47,6 +50,15 @@ def run_demo(out: Path, seed: int = 0, train: int = 600, test: int = 300, steps:
     for name in NAMES:
         figures[name].pop("measured")
     return figures | {"report": str(report), "seed": seed, "seconds": round(time.monotonic() - began, 1)}
+
+
+def _must_be_free(out: Path, seed: int) -> None:
+    """Raise `RunError` before anything is drawn if the folder holds the demo of another seed."""
+    settings = out / "world" / "settings.json"
+    if out.is_file():
+        raise RunError(f"{out}: is a file. Give another folder with --out.")
+    if settings.exists() and json.loads(settings.read_text(encoding="utf-8"))["seed"] != seed:
+        raise RunError(f"{out}: holds the demo of another seed. Give another folder with --out.")
 
 
 def naive_boxes(

@@ -83,7 +83,7 @@ def draw_boxes(
     canvas = as_picture(image).copy()
     boxes = np.asarray(boxes, np.float64).reshape(-1, 4)
     inks = _one_each(colours, len(boxes))
-    texts = [""] * len(boxes) if labels is None else list(labels)
+    texts = [""] * len(boxes) if labels is None else [" ".join(label.split()) for label in labels]  # one line each
     if len(texts) != len(boxes):
         raise DplError(f"there are {len(boxes)} boxes and {len(texts)} labels; give one label for each box")
     pen = Pen.for_size(*canvas.size, scale)

@@ -1,4 +1,4 @@
-"""Network -> Prediction: several scales, the authors' way of adding them up, NMS, and memory-sized chunks."""
+"""Network -> Prediction: several scales, the authors' way of adding them up, NMS; patches pass in chunks that bound memory."""
 
 import dataclasses
 from collections.abc import Iterable, Iterator, Sequence
@@ -12,6 +12,7 @@ from torchvision.ops import batched_nms, box_iou
 
 from deep_patch_learning.data.images import read_image
 from deep_patch_learning.data.transforms import View, collate, make_view
+from deep_patch_learning.devices import usable_device
 from deep_patch_learning.errors import RunError
 from deep_patch_learning.model.build import build_network
 from deep_patch_learning.model.network import DeepPatchNet, Scores
@@ -102,7 +103,7 @@ class Model:
         boxes_per_class: int = 30,
         picking: str = "best",
     ) -> None:
-        self.device = torch.device(device or ("cuda" if torch.cuda.is_available() else "cpu"))
+        self.device = torch.device(usable_device(device or "auto"))
         self.network = network.eval().to(self.device)
         self.classes = tuple(classes)
         self.scales = tuple(scales)

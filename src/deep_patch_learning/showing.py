@@ -1,9 +1,11 @@
 """What a command shows: tables on standard output, predictions as files."""
 
+from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 from rich.console import Console
 from rich.table import Table
 
@@ -15,7 +17,7 @@ from deep_patch_learning.predict import Model, Picture
 from deep_patch_learning.prediction import Prediction
 from deep_patch_learning.progress import bar, console
 
-out = Console(highlight=False)
+out = Console(highlight=False, markup=False)
 RECALLS = ("recall_50", "recall_70", "mean_best_overlap")
 
 
@@ -51,9 +53,16 @@ def predict_files(
         folder.mkdir(parents=True, exist_ok=True)
     except OSError as error:
         raise DataError(f"{folder}: cannot be written to ({error.strerror}). Give another folder with --out.") from None
+    stems = _stems(files)
+    inputs = {file.resolve() for file in files}
+    for stem in stems:
+        if (folder / f"{stem}.png").resolve() in inputs:
+            raise DataError(
+                f"{folder / stem}.png: is one of the pictures and would be written over. Give another --out."
+            )
     found, broken = [], []
     with bar("predicting") as show:
-        for done, (file, stem) in enumerate(zip(files, _stems(files), strict=True), 1):
+        for done, (file, stem) in enumerate(zip(files, stems, strict=True), 1):
             try:
                 image = read_image(file)
             except DataError as error:
@@ -79,24 +88,51 @@ def predict_files(
 
 
 def _stems(files: Sequence[Path]) -> list[str]:
-    """Return a name for each file's outputs; files of the same name in several folders get their folder's in front."""
-    stems = [file.stem for file in files]
-    return [
-        stem
-        if stems.count(stem) == 1
-        else "_".join(file.with_suffix("").parts[-3:]).strip("/") + file.suffix.replace(".", "_")
-        for stem, file in zip(stems, files, strict=True)
-    ]
+    """Return a name of its own for each file's outputs: its stem, with a number where several files share it."""
+    seen: Counter[str] = Counter()
+    stems = []
+    for file in files:
+        seen[file.stem] += 1
+        stems.append(file.stem if seen[file.stem] == 1 else f"{file.stem}_{seen[file.stem]}")
+    return stems
+
+
+def patch_method(method: str, mode: str) -> PatchGenerator | dict[str, np.ndarray]:
+    """Return the generator that the command line names, or the boxes by image name of a proposal file."""
+    from deep_patch_learning.patches import generator
+    from deep_patch_learning.patches.files import read_proposals
+    from deep_patch_learning.training.recipe import selective_search
+
+    if Path(method).suffix in (".mat", ".pkl"):
+        return read_proposals(Path(method))
+    return selective_search(mode, min_side=8) if method == "selective-search" else generator(method)
 
 
 def measure_patches(
-    method: PatchGenerator, pictures: TaggedPictures, truth: list[Any] | None, workers: int | None, fresh: bool
+    method: PatchGenerator | dict[str, np.ndarray],
+    pictures: TaggedPictures,
+    truth: list[Any] | None,
+    workers: int | None,
+    fresh: bool,
 ) -> dict[str, Any]:
     """Return the figures of the patches of every picture, made now or found in the cache."""
     from deep_patch_learning.patches.measure import measure
 
+    if isinstance(method, dict):
+        return measure(_proposals_of(method, pictures), pictures, truth)
     with bar(method.name) as show:
         return measure(method, pictures, truth, workers=workers, fresh=fresh, progress=show)
+
+
+def _proposals_of(proposals: dict[str, np.ndarray], pictures: TaggedPictures) -> list[np.ndarray]:
+    """Return the boxes of each picture, found by its name or its file's stem."""
+    found = []
+    for name, path in zip(pictures.names, pictures.paths, strict=True):
+        key = next((key for key in (name, path.name, path.stem) if key in proposals), None)
+        if key is None:
+            raise DataError(f"the proposal file has no boxes for '{name}'. Choose the --split that it was made for.")
+        found.append(proposals[key])
+    return found
 
 
 def patches_table(figures: dict[str, Any], method: str) -> None:

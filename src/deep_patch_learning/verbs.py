@@ -15,7 +15,7 @@ from deep_patch_learning.patches import PatchCache, PatchGenerator
 from deep_patch_learning.predict import Model, Picture
 from deep_patch_learning.prediction import Prediction
 from deep_patch_learning.progress import bar, console
-from deep_patch_learning.training.loop import Progress, Schedule, Trainer
+from deep_patch_learning.training.loop import Progress, Trainer, Writing
 from deep_patch_learning.training.recipe import Recipe
 from deep_patch_learning.training.run import RunFolder
 
@@ -39,7 +39,9 @@ def prepare(
     with bar("patches") as show:
         report = store.fill(pictures.paths, workers, show)
     if report.broken:
-        console.print(f"[yellow]{len(report.broken)} of {len(pictures)} pictures cannot be read and are left out:")
+        console.print(
+            f"{len(report.broken)} of {len(pictures)} pictures cannot be read and are left out:", style="yellow"
+        )
         for path, reason in report.broken[:10]:
             console.print(f"  {reason or path}", markup=False)
         if len(report.broken) > 10:
@@ -57,7 +59,7 @@ def train(
     out: str | Path,
     source: dict[str, Any] | None = None,
     device: str = "auto",
-    schedule: Schedule | None = None,
+    writing: Writing | None = None,
     description: str = "training",
 ) -> Trainer:
     """Return the trainer after its last step; a run that was begun in `out` goes on where it stopped.
@@ -65,10 +67,10 @@ def train(
     The returned trainer's `step` is below the recipe's total when Ctrl-C ended it early; everything is saved then too.
     """
     run = RunFolder(out)
-    trainer = Trainer(recipe, prepared.pictures, prepared.patches, run, device, schedule)
+    trainer = Trainer(recipe, prepared.pictures, prepared.patches, run, device, writing)
     run.begin(recipe, prepared.pictures, source or {})  # after all that may fail, so that nothing half-made is left
-    if trainer.filled is not None:
-        console.print(str(trainer.filled), markup=False, soft_wrap=True)
+    start = str(trainer.filled or "all layers start at random: give --weights for pretrained ones")
+    console.print(start, markup=False, soft_wrap=True)
     begun = trainer.resume()
     if begun:
         console.print(f"{run.folder}: resumed at step {begun} of {recipe.total_steps}", markup=False)
@@ -103,7 +105,11 @@ def _size_on_disk(path: Path) -> tuple[int, int]:
 
 
 def measure(
-    predictions: Sequence[Prediction], labels: np.ndarray, truth: Truth | None, strict: bool = False
+    predictions: Sequence[Prediction],
+    labels: np.ndarray,
+    truth: Truth | None,
+    strict: bool = False,
+    difficult: bool = True,
 ) -> dict[str, Any]:
     """Return the figures of predictions: mAP from the tags and, where boxes are known, CorLoc and detection mAP."""
     from deep_patch_learning.evaluation import classification_report, corloc, detection_mean_ap, instance_recall
@@ -116,7 +122,7 @@ def measure(
     if truth is None or not boxes:
         return figures
     best = np.stack(boxes)
-    figures |= corloc(best, truth, classes, strict=strict).as_dict()
+    figures |= corloc(best, truth, classes, strict=strict, with_difficult=difficult).as_dict()
     figures |= detection_mean_ap(predictions, truth, classes, strict=strict).as_dict()
     figures |= instance_recall(predictions, truth, classes, strict=strict).as_dict()
     return figures

@@ -63,10 +63,10 @@ def test_the_longest_side_is_scaled(size: tuple[int, int], expected: tuple[int, 
 
 def test_a_batch_holds_every_view_whole() -> None:
     rng = np.random.default_rng(0)
-    images = [rng.integers(0, 256, (*size, 3), np.uint8) for size in ((20, 40), (40, 30), (40, 40))]
-    views = [make_view(image, np.full((n, 4), n), 40) for n, image in enumerate(images)]
+    images = [rng.integers(0, 256, (*size, 3), np.uint8) for size in ((35, 70), (70, 60), (70, 70))]
+    views = [make_view(image, np.full((n, 4), n), 70) for n, image in enumerate(images)]
     batch = collate(views)
-    assert batch.images.shape == (3, 3, 40, 40)
+    assert batch.images.shape == (3, 3, 70, 70)
     assert batch.padded
     assert batch.patch_image.tolist() == [1, 2, 2]
     assert batch.patches[:, 0].tolist() == [1, 2, 2]
@@ -75,3 +75,10 @@ def test_a_batch_holds_every_view_whole() -> None:
         assert torch.equal(batch.images[i, :, :height, :width], view.pixels)
         assert batch.images[i, :, height:].abs().sum() == batch.images[i, :, :, width:].abs().sum() == 0
     assert not collate([views[2]]).padded
+
+
+def test_a_small_picture_is_padded_to_what_the_backbones_need() -> None:
+    batch = collate([make_view(np.full((2, 32, 3), 7, np.uint8), np.zeros((1, 4)), 32)])
+    assert batch.images.shape == (1, 3, 64, 64)
+    assert batch.padded
+    assert batch.sizes.tolist() == [[2, 32]]

@@ -59,3 +59,10 @@ def test_first_of_equal_wins() -> None:
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64, torch.bfloat16])
 def test_keeps_the_kind_of_number(dtype: torch.dtype) -> None:
     assert grouped_maximum(torch.ones(2, 3, dtype=dtype), torch.tensor([0, 0]), 1).dtype == dtype
+
+
+def test_what_is_not_a_number_is_not_hidden() -> None:
+    values = torch.tensor([[1.0], [float("nan")], [2.0]])
+    found = grouped_maximum(values, torch.tensor([0, 0, 1]), 2)
+    assert found[0].isnan()
+    assert found[1] == 2

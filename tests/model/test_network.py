@@ -4,9 +4,10 @@ import pytest
 import torch
 import torchvision
 
+from deep_patch_learning.data.batch import Batch
 from deep_patch_learning.errors import ModelError
 from deep_patch_learning.model.build import build_network
-from deep_patch_learning.model.network import Batch, centres
+from deep_patch_learning.model.network import centres
 from deep_patch_learning.model.pooling import SpatialPyramidPooling
 
 SIZES = [(190, 250), (256, 180), (190, 250)]

@@ -17,7 +17,7 @@ from deep_patch_learning import verbs
 from deep_patch_learning.data.tags import read_tags
 from deep_patch_learning.errors import RunError, TrainingError
 from deep_patch_learning.training.checkpoint import read_checkpoint
-from deep_patch_learning.training.loop import Schedule, Trainer, make_optimiser
+from deep_patch_learning.training.loop import Trainer, Writing, make_optimiser
 from deep_patch_learning.training.recipe import Recipe, paper, recipe_patches
 from deep_patch_learning.training.run import RunFolder
 
@@ -27,10 +27,10 @@ def same_weights(first: Path, second: Path) -> bool:
     return a.keys() == b.keys() and all(torch.equal(a[name], b[name]) for name in a)
 
 
-def trainer(prepared: verbs.Prepared, recipe: Recipe, folder: Path, **schedule: float) -> Trainer:
+def trainer(prepared: verbs.Prepared, recipe: Recipe, folder: Path, **writing: float) -> Trainer:
     run = RunFolder(folder)
     run.begin(recipe, prepared.pictures, {})
-    made = Trainer(recipe, prepared.pictures, prepared.patches, run, "cpu", Schedule(**schedule))
+    made = Trainer(recipe, prepared.pictures, prepared.patches, run, "cpu", Writing(**writing))
     made.resume()
     return made
 
@@ -72,12 +72,12 @@ import sys
 from pathlib import Path
 from deep_patch_learning import verbs
 from deep_patch_learning.data.tags import read_tags
-from deep_patch_learning.training.loop import Schedule
+from deep_patch_learning.training.loop import Writing
 from deep_patch_learning.training.recipe import Recipe, recipe_patches
 listing, config, patches, out = map(Path, sys.argv[1:])
 recipe = Recipe.load(config)
 prepared = verbs.prepare(read_tags(listing, "train"), recipe_patches(recipe), patches)
-verbs.train(prepared, recipe, out, device="cpu", schedule=Schedule(log_steps=1, checkpoint_seconds=0))
+verbs.train(prepared, recipe, out, device="cpu", writing=Writing(log_steps=1, checkpoint_seconds=0))
 """
 
 
@@ -153,10 +153,11 @@ def test_a_frozen_backbone_does_not_move(small_run: Path, small_recipe: Recipe) 
             assert torch.equal(trained[f"network.{name}"], tensor.float()), name
 
 
+@pytest.mark.parametrize("heads", [("classification", "discovery"), ("classification",), ("discovery",)])
 def test_a_loss_that_is_not_finite_stops_with_a_clear_word(
-    small_prepared: verbs.Prepared, small_recipe: Recipe, tmp_path: Path
+    heads: tuple[str, ...], small_prepared: verbs.Prepared, small_recipe: Recipe, tmp_path: Path
 ) -> None:
-    recipe = small_recipe.replace(learning_rate=1e30, clip_norm=0.0, optimiser="sgd", schedule="steps")
+    recipe = small_recipe.replace(heads=heads, learning_rate=1e30, clip_norm=0.0, optimiser="sgd", schedule="steps")
     made = trainer(small_prepared, recipe, tmp_path / "run", log_steps=2)
     with pytest.raises(TrainingError, match=r"no longer finite near step .*--set learning_rate=1e\+29"):
         made.fit()
@@ -186,7 +187,7 @@ def test_other_settings_do_not_continue_a_run(
 ) -> None:
     with pytest.raises(RunError, match=r"steps was 12, now 13.*new folder with --out"):
         RunFolder(small_run).begin(small_recipe.replace(steps=13), small_prepared.pictures, {})
-    with pytest.raises(RunError, match="the data differ"):
+    with pytest.raises(RunError, match="was trained on other pictures or tags"):
         RunFolder(small_run).begin(small_recipe, read_tags(small_world, "test"), {})
 
 
@@ -207,6 +208,38 @@ def test_a_damaged_checkpoint_is_named(small_prepared: verbs.Prepared, small_rec
     made.run.checkpoint.write_bytes(made.run.checkpoint.read_bytes()[:100])
     with pytest.raises(RunError, match=r"checkpoint\.safetensors: is damaged"):
         made.resume()
+
+
+def test_weights_that_are_not_finite_are_never_saved(
+    small_prepared: verbs.Prepared, small_recipe: Recipe, tmp_path: Path
+) -> None:
+    made = trainer(small_prepared, small_recipe, tmp_path / "run")
+    with torch.no_grad():
+        made.bare.patch_features.fc7.weight[0, 0] = float("inf")
+    with pytest.raises(TrainingError, match="no longer finite"):
+        made.save()
+    assert not made.run.checkpoint.exists()
+
+
+def test_two_trainings_in_one_folder(small_prepared: verbs.Prepared, small_recipe: Recipe, tmp_path: Path) -> None:
+    made = trainer(small_prepared, small_recipe, tmp_path / "run")
+    with made.run.locked(), pytest.raises(RunError, match="another process is training there"):
+        made.fit()
+
+
+def test_pictures_of_extreme_shape_can_be_trained_on(small_prepared: verbs.Prepared, tmp_path: Path) -> None:
+    from PIL import Image
+
+    from deep_patch_learning.training.recipe import modern
+
+    thin = tmp_path / "thin.png"
+    Image.fromarray(np.random.default_rng(0).integers(0, 256, (3, 300, 3), np.uint8)).save(thin)
+    one = small_prepared.pictures.subset([0])
+    pictures = type(one)(one.classes, one.names, (thin,), one.labels)
+    prepared = verbs.Prepared(pictures, [np.array([[0, 0, 300, 3]])], [])
+    for backbone in ("alexnet", "caffenet"):
+        recipe = modern(backbone, steps=1).replace(weights="", scales=(240,), batch_images=1, images_per_pass=1)
+        assert trainer(prepared, recipe, tmp_path / backbone).fit()
 
 
 def test_bias_rules_of_the_paper() -> None:

@@ -3,7 +3,7 @@
 import pytest
 
 from deep_patch_learning.errors import RunError
-from deep_patch_learning.training.recipe import RECIPES, Recipe, choose, modern, paper
+from deep_patch_learning.training.recipe import RECIPES, Recipe, choose, modern, paper, recipe_patches
 
 
 def test_the_papers_numbers() -> None:
@@ -49,6 +49,10 @@ def test_toml_there_and_back(name: str) -> None:
         ("scales = [4]", "none below 16"),
         ("learning_rate = -1.0", "must be above 0"),
         ("steps = ", "not readable as TOML"),
+        ("bands = 'thirds'", "bands = 'thirds' is not known"),
+        ("max_patches = -1", "max_patches = -1; it must be 0 or more"),
+        ("seed = -1", "seed = -1; it must be 0 or more"),
+        ("clip_norm = nan", "clip_norm = nan; it must be 0 or more"),
     ],
 )
 def test_bad_settings(text: str, words: str) -> None:
@@ -72,6 +76,20 @@ def test_settings_from_the_command_line() -> None:
         (480, 688),
         ("discovery",),
     )
+
+
+def test_steps_by_set_are_steps_by_option() -> None:
+    assert choose("modern", "both", 0, ["steps=50"], {}) == choose("modern", "both", 0, [], {"steps": 50})
+    assert choose("paper", "both", 0, ["backbone=vgg16"], {}).head_first_steps == 5_000
+
+
+def test_pretrained_weights_unless_said_otherwise() -> None:
+    assert modern("resnet50").weights == modern("vgg16").weights == "imagenet"
+    assert choose("modern", "both", 0, [], {"weights": "none"}).weights == ""
+
+
+def test_the_paper_searches_as_the_original() -> None:
+    assert "mode=original max_side=500 max_boxes=None min_side=1" in recipe_patches(paper()).key()
 
 
 @pytest.mark.parametrize(

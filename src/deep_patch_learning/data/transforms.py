@@ -9,7 +9,9 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from deep_patch_learning.boxes import flip as flip_boxes
-from deep_patch_learning.model.network import Batch
+from deep_patch_learning.data.batch import Batch
+
+SMALLEST = 64  # pixels: what the deepest of the backbones needs to have a map at all
 
 
 class View(NamedTuple):
@@ -48,10 +50,11 @@ def original_boxes(patches: Tensor, view_size: tuple[int, int], size: tuple[int,
 
 
 def collate(views: Sequence[View]) -> Batch:
-    """Return several views as one batch, padded with zeros at the right and bottom to the largest of them."""
+    """Return several views as one batch, padded with zeros at the right and bottom to the largest, and to 64 pixels."""
     device = views[0].pixels.device
     sizes = [tuple(view.pixels.shape[1:]) for view in views]
     height, width = (max(side) for side in zip(*sizes, strict=True))
+    height, width = max(height, SMALLEST), max(width, SMALLEST)
     padded = any(size != (height, width) for size in sizes)
     images = torch.stack(
         [F.pad(view.pixels, (0, width - view.pixels.shape[2], 0, height - view.pixels.shape[1])) for view in views]

@@ -73,7 +73,7 @@ class Backbone(nn.Module):
         maps: Tensor | None = None
         for height, width in torch.unique(sizes, dim=0).tolist():
             same = (sizes == sizes.new_tensor([height, width])).all(dim=1).nonzero().flatten()
-            found = self.body(pixels[same, :, :height, :width])
+            found = self.body(pixels[same, :, : max(height, 64), : max(width, 64)])
             if maps is None:
                 rows, columns = -(-pixels.shape[2] // self.stride) + 1, -(-pixels.shape[3] // self.stride) + 1
                 maps = found.new_zeros(len(pixels), found.shape[1], rows, columns)

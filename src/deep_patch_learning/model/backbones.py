@@ -150,9 +150,14 @@ def timm_trunk(name: str) -> Trunk:
         import timm
     except ImportError:
         raise ModelError(f"backbone 'timm:{name}' needs timm: pip install 'deep-patch-learning[timm]'.") from None
-    if name not in timm.list_models():
+    if not timm.is_model(name):
         raise ModelError(f"timm has no model '{name}'.{did_you_mean(name, timm.list_models())}")
-    probe = timm.create_model(name, features_only=True)
+    try:
+        probe = timm.create_model(name, features_only=True)
+    except RuntimeError as error:
+        raise ModelError(f"timm's {name} gives no feature maps ({error}). Choose a convolutional network.") from None
+    if any(key.startswith("patch_embed") or "pos_embed" in key for key in probe.state_dict()):
+        raise ModelError(f"timm's {name} takes pictures of one size only. Choose a convolutional network.")
     reductions = probe.feature_info.reduction()
     level = max((i for i, reduction in enumerate(reductions) if reduction <= 16), default=0)
     extractor = timm.create_model(name, features_only=True, out_indices=(level,))

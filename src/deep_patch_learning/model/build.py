@@ -8,11 +8,10 @@ from deep_patch_learning.errors import ModelError, did_you_mean
 from deep_patch_learning.model.backbones import trunk as build_trunk
 from deep_patch_learning.model.classification import PAPER_BANDS, PROGRAM_BANDS, ClassificationHead, SpatialPyramid
 from deep_patch_learning.model.discovery import DiscoveryHead
-from deep_patch_learning.model.network import DeepPatchNet
+from deep_patch_learning.model.network import HEADS, DeepPatchNet
 from deep_patch_learning.model.pooling import SpatialPyramidPooling
 from deep_patch_learning.model.weights import FilledLayers, fill, read_weights
 
-HEADS = ("classification", "discovery")
 BANDS = {"program": PROGRAM_BANDS, "paper": PAPER_BANDS}
 
 

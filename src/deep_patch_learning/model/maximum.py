@@ -16,7 +16,8 @@ def grouped_argmax(values: Tensor, group: Tensor, groups: int, rows: Tensor) -> 
     greatest = lowest.scatter_reduce(0, index, values, "amax")
     # rows that do not reach the maximum are called by a number that no row can win with
     nobody = torch.iinfo(torch.int64).max
-    called = torch.where(values == greatest[group], rows[:, None], nobody)
+    # a score that is not a number wins too, so that it shows in the loss
+    called = torch.where((values == greatest[group]) | values.isnan(), rows[:, None], nobody)
     return torch.full((groups, columns), nobody, device=values.device).scatter_reduce(0, index, called, "amin")
 
 

@@ -5,24 +5,12 @@ from typing import NamedTuple
 import torch
 from torch import Tensor, nn
 
+from deep_patch_learning.data.batch import Batch
 from deep_patch_learning.model.backbone import Backbone
 from deep_patch_learning.model.classification import ClassificationHead
 from deep_patch_learning.model.discovery import DiscoveryHead
 
-
-class Batch(NamedTuple):
-    """Several images and all their patches.
-
-    `images` (I, 3, H, W) RGB from 0 to 255, padded at the right and bottom; `sizes` (I, 2) real heights and widths;
-    `patches` (P, 4) in pixels of those images; `patch_image` (P,) the index of each patch's image; `padded` says whether any
-    image is smaller than the tensor.
-    """
-
-    images: Tensor
-    sizes: Tensor
-    patches: Tensor
-    patch_image: Tensor
-    padded: bool = True
+HEADS = ("classification", "discovery")
 
 
 class Scores(NamedTuple):

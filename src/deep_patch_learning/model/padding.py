@@ -29,7 +29,7 @@ def output_sizes(layer: nn.Module, sizes: Tensor) -> Tensor:
         else:
             steps = free // stride[axis]
         columns.append(steps + 1)
-    return torch.stack(columns, dim=1)
+    return torch.stack(columns, dim=1).clamp(min=0)
 
 
 def zero_beyond(maps: Tensor, sizes: Tensor) -> Tensor:

@@ -61,9 +61,15 @@ def read_weights(source: str, trunk: Trunk) -> dict[str, Tensor]:
         ) from None
 
 
-def _read_file(path: Path) -> dict[str, Tensor]:
-    if not path.is_file():
+def check_source(source: str) -> None:
+    """Raise `ModelError` if `source` is a weight file that is not there; nothing is read."""
+    path = Path(source)
+    if path.suffix in (".safetensors", ".pth", ".pt") and not path.is_file():
         raise ModelError(f"{path}: there is no such weight file. Give the path of a .pth or .safetensors file.")
+
+
+def _read_file(path: Path) -> dict[str, Tensor]:
+    check_source(str(path))
     try:
         if path.suffix == ".safetensors":
             from safetensors.torch import load_file

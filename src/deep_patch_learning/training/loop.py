@@ -12,13 +12,15 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
+from deep_patch_learning.data.batch import Batch
 from deep_patch_learning.data.dataset import TaggedPictures
 from deep_patch_learning.data.store import DecodedPictures
 from deep_patch_learning.data.transforms import collate
+from deep_patch_learning.devices import usable_device
 from deep_patch_learning.errors import TrainingError
 from deep_patch_learning.losses import HeadLosses
 from deep_patch_learning.model.build import build_network
-from deep_patch_learning.model.network import Batch, DeepPatchNet
+from deep_patch_learning.model.network import DeepPatchNet
 from deep_patch_learning.training.checkpoint import (
     read_checkpoint,
     restore_network,
@@ -42,7 +44,7 @@ class Progress:
 
 
 @dataclass(frozen=True)
-class Schedule:
+class Writing:
     """When training writes: the log every `log_steps` steps, a checkpoint every `checkpoint_seconds` seconds."""
 
     log_steps: int = 10
@@ -79,12 +81,12 @@ class Trainer:
         patches: Sequence[np.ndarray],
         run: RunFolder,
         device: str = "auto",
-        schedule: Schedule | None = None,
+        writing: Writing | None = None,
     ) -> None:
         if not len(pictures):
             raise TrainingError("there is no picture to train on. Check --split and the data set.")
         self.recipe, self.pictures, self.patches, self.run = recipe, pictures, patches, run
-        self.schedule = schedule or Schedule()
+        self.writing = writing or Writing()
         self.plan = VisitPlan(len(pictures), recipe)
         self.images = DecodedPictures(pictures)
         self.labels = torch.from_numpy(pictures.labels)
@@ -112,6 +114,10 @@ class Trainer:
 
     def fit(self, on_step: Callable[[Progress], None] | None = None) -> bool:
         """Train to the end and return True, or False when asked to stop early; the state is saved either way."""
+        with self.run.locked():
+            return self._fit(on_step)
+
+    def _fit(self, on_step: Callable[[Progress], None] | None) -> bool:
         self.network.train()
         last_saved = time.monotonic()
         loss: float | None = None
@@ -119,13 +125,13 @@ class Trainer:
             threads = 0 if self.fabric.device.type == "cpu" else 4
             for passes in ahead(self._prepare, range(self.step, self.recipe.total_steps), threads=threads):
                 self._take_step(passes)
-                if self.step % self.schedule.log_steps == 0 or self.step == self.recipe.total_steps:
+                if self.step % self.writing.log_steps == 0 or self.step == self.recipe.total_steps:
                     loss = self._log()
                 if on_step is not None:
                     on_step(Progress(self.step, self.recipe.total_steps, loss))
                 if stop.is_set():
                     break
-                if time.monotonic() - last_saved >= self.schedule.checkpoint_seconds:
+                if time.monotonic() - last_saved >= self.writing.checkpoint_seconds:
                     self.save()
                     last_saved = time.monotonic()
         self.save()
@@ -187,8 +193,10 @@ class Trainer:
         return entry["loss"]
 
     def _must_be_finite(self) -> None:
-        values = [term for terms in self._since_log for term in terms.values()]
-        if values and not bool(torch.isfinite(torch.stack(values)).all()):
+        losses = [term for terms in self._since_log for term in terms.values()]
+        # a sum is finite only if every number in it is
+        sums = losses + [parameter.detach().double().sum() for parameter in self.bare.parameters()]
+        if not bool(torch.isfinite(torch.stack([value.double() for value in sums])).all()):
             kept = (
                 "The last checkpoint is kept."
                 if self.run.checkpoint.exists()
@@ -209,9 +217,9 @@ def _fabric(device: str, precision: str) -> Any:
         from lightning_fabric import Fabric
     except ImportError:  # the same code comes inside the package `lightning` too
         from lightning.fabric import Fabric  # type: ignore[import-not-found,no-redef]
+    device = usable_device(device)
     if precision == "auto":
-        on_gpu = device in ("auto", "gpu", "cuda") and torch.cuda.is_available() and torch.cuda.is_bf16_supported()
-        precision = "bf16-mixed" if on_gpu else "32-true"
+        precision = "bf16-mixed" if device == "cuda" and torch.cuda.is_bf16_supported() else "32-true"
     fabric = Fabric(accelerator=device, devices=1, precision=precision)
     fabric.launch()
     return fabric

@@ -10,13 +10,15 @@ from typing import Any, Literal, get_args
 
 from deep_patch_learning.errors import RunError, did_you_mean
 from deep_patch_learning.losses import Reduction, Unknown
+from deep_patch_learning.model.network import HEADS
 from deep_patch_learning.patches import PatchGenerator, generator
 
-HEADS = ("classification", "discovery")
 PAPER_SCALES = (480, 576, 688, 864, 1200)
 Optimiser = Literal["sgd", "adamw"]
 Schedule = Literal["steps", "cosine"]
 Picking = Literal["best", "vote"]
+Bands = Literal["program", "paper"]
+SearchMode = Literal["fast", "quality", "original"]
 Precision = Literal["32-true", "bf16-mixed", "16-mixed", "64-true", "auto"]
 
 
@@ -29,11 +31,12 @@ class Recipe:
     weights: str = ""
     heads: tuple[str, ...] = HEADS
     filters: int = 256
-    bands: str = "program"
+    bands: Bands = "program"
     # pictures and patches
     scales: tuple[int, ...] = PAPER_SCALES
     flips: bool = True
     patches: str = "selective-search"
+    search_mode: SearchMode = "fast"  # of Selective Search; original: as in the paper, at 500 pixels
     min_patch_side: int = 1  # patches with a shorter side are left out; Selective Search only
     max_patches: int = 0  # in training, drawn anew at each visit; 0 means all
     picking: Picking = "best"  # how the box of a class is picked in testing
@@ -64,7 +67,7 @@ class Recipe:
 
     def __post_init__(self) -> None:
         choices = {"optimiser": Optimiser, "schedule": Schedule, "reduction": Reduction, "unknown": Unknown}
-        choices |= {"picking": Picking, "precision": Precision}
+        choices |= {"picking": Picking, "precision": Precision, "bands": Bands, "search_mode": SearchMode}
         for field, kind in choices.items():
             value = getattr(self, field)
             if value not in get_args(kind):
@@ -72,6 +75,17 @@ class Recipe:
         for field in ("steps", "batch_images", "images_per_pass", "filters"):
             if getattr(self, field) < 1:
                 raise RunError(f"recipe: {field} = {getattr(self, field)}; it must be at least 1.")
+        for field in (
+            "max_patches",
+            "head_first_steps",
+            "warmup_steps",
+            "weight_decay",
+            "clip_norm",
+            "seed",
+            "momentum",
+        ):
+            if not (getattr(self, field) >= 0 and math.isfinite(getattr(self, field))):
+                raise RunError(f"recipe: {field} = {getattr(self, field)}; it must be 0 or more.")
         if not self.scales or min(self.scales) < 16:
             raise RunError(f"recipe: scales = {list(self.scales)}; give at least one, none below 16 pixels.")
         if not (self.learning_rate > 0 and math.isfinite(self.learning_rate)):
@@ -149,8 +163,15 @@ def paper(backbone: str = "caffenet", steps: int = 40_000) -> Recipe:
 
     VGG16 gets 5K steps before them in which the heads alone are trained. Fewer steps keep these shares.
     """
-    first = steps // 8 if backbone == "vgg16" else 0
-    return Recipe(name="paper", backbone=backbone, steps=steps, head_first_steps=first, drops=(steps * 3 // 4,))
+    return Recipe(
+        name="paper",
+        backbone=backbone,
+        weights=usual_weights(backbone),
+        search_mode="original",
+        steps=steps,
+        head_first_steps=steps // 8 if backbone == "vgg16" else 0,
+        drops=(steps * 3 // 4,),
+    )
 
 
 def modern(backbone: str = "resnet50", steps: int = 2_500) -> Recipe:
@@ -158,10 +179,11 @@ def modern(backbone: str = "resnet50", steps: int = 2_500) -> Recipe:
     return Recipe(
         name="modern",
         backbone=backbone,
+        weights=usual_weights(backbone),
         steps=steps,
         batch_images=8,
         images_per_pass=8,
-        min_patch_side=16,
+        min_patch_side=8,
         max_patches=512,
         picking="vote",
         unknown="ignore",
@@ -210,11 +232,22 @@ def world(backbone: str = "tiny", steps: int = 700) -> Recipe:
     )
 
 
+def usual_weights(backbone: str) -> str:
+    """Return the pretrained weights a backbone starts from unless the user says otherwise; empty where there are none."""
+    return {"alexnet": "imagenet", "vgg16": "imagenet", "resnet50": "imagenet", "tiny": "shipped"}.get(backbone, "")
+
+
 def recipe_patches(recipe: Recipe) -> PatchGenerator:
     """Return the patch generator that a recipe names."""
-    if recipe.patches == "selective-search":
-        return generator(recipe.patches, min_side=recipe.min_patch_side)
-    return generator(recipe.patches)
+    if recipe.patches != "selective-search":
+        return generator(recipe.patches)
+    return selective_search(recipe.search_mode, recipe.min_patch_side)
+
+
+def selective_search(mode: str, min_side: int) -> PatchGenerator:
+    """Return Selective Search in a mode; the original one searches pictures of up to 500 pixels."""
+    options = {"max_side": 500} if mode == "original" else {}
+    return generator("selective-search", mode=mode, min_side=min_side, **options)
 
 
 RECIPES: dict[str, Callable[..., Recipe]] = {"paper": paper, "modern": modern, "world": world}
@@ -226,16 +259,16 @@ def choose(name: str, heads: str, seed: int, changes: Sequence[str], options: di
         raise RunError(f"there is no recipe '{name}'.{did_you_mean(name, RECIPES)}")
     if heads not in ("both", *HEADS):
         raise RunError(f"--heads {heads}: not known.{did_you_mean(heads, ('both', *HEADS))}")
-    shape = {key: options[key] for key in ("backbone", "steps") if key in options}
-    recipe = RECIPES[name](**shape)
-    values: dict[str, Any] = {key: value for key, value in options.items() if key not in shape}
-    values |= {"seed": seed, "heads": HEADS if heads == "both" else (heads,)}
+    values: dict[str, Any] = {"seed": seed, "heads": HEADS if heads == "both" else (heads,), **options}
     for change in changes:
         key, equals, text = change.partition("=")
         if not equals:
             raise RunError(f"--set {change}: wanted KEY=VALUE, such as --set learning_rate=1e-4.")
         values[key.strip()] = text.strip()
-    return recipe.replace(**{key: _from_text(key, value) for key, value in values.items()})
+    values = {key: _from_text(key, value) for key, value in values.items()}
+    # the recipe fits its other settings to the backbone and the number of steps
+    shape = {key: values.pop(key) for key in ("backbone", "steps") if key in values}
+    return RECIPES[name](**shape).replace(**values)
 
 
 def _from_text(key: str, value: Any) -> Any:

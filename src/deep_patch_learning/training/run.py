@@ -4,7 +4,8 @@ import hashlib
 import json
 import os
 import platform
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from importlib import metadata
 from pathlib import Path
 from typing import Any
@@ -41,36 +42,65 @@ class RunFolder:
             raise RunError(f"{self.folder}: is a file. Give another folder with --out.") from None
         except PermissionError:
             raise RunError(f"{self.folder}: may not be written to. Give another folder with --out.") from None
+        self.check(recipe)
         description = {"classes": list(pictures.classes), "fingerprint": fingerprint(pictures), **source}
         if self.config.exists():
-            self._must_match(recipe, description)
+            self._same_data(description)
             return
-        if any(self.folder.iterdir()):
-            raise RunError(f"{self.folder}: holds other files and no run. Give a new or empty folder with --out.")
         write_atomically(self.data, json.dumps(description, indent=1))
         write_atomically(self.versions, json.dumps(versions(), indent=1))
         write_atomically(self.config, recipe.to_toml())  # last: its presence says that the folder is a run
 
-    def _must_match(self, recipe: Recipe, description: dict[str, Any]) -> None:
+    def check(self, recipe: Recipe) -> None:
+        """Raise `RunError` if the folder holds a run with other settings, or other files; nothing is written."""
+        if self.folder.is_file():
+            raise RunError(f"{self.folder}: is a file. Give another folder with --out.")
+        if not self.config.exists():
+            if self.folder.exists() and any(self.folder.iterdir()):
+                raise RunError(f"{self.folder}: holds other files and no run. Give a new or empty folder with --out.")
+            return
         before = Recipe.load(self.config)
         changed = [
             f"{key} was {getattr(before, key)!r}, now {value!r}"
             for key, value in vars(recipe).items()
             if value != getattr(before, key)
         ]
-        stored = self.describe()
-        if stored["fingerprint"] != description["fingerprint"]:
-            changed.append(f"the data differ (was {stored.get('path')}, now {description.get('path')})")
         if changed:
             raise RunError(
                 f"{self.folder}: holds a run made with other settings: {'; '.join(changed)}. "
                 "Repeat the first command to resume it, or give a new folder with --out."
             )
 
+    def _same_data(self, description: dict[str, Any]) -> None:
+        stored = self.describe()
+        if stored["fingerprint"] != description["fingerprint"]:
+            raise RunError(
+                f"{self.folder}: was trained on other pictures or tags ({stored.get('path')}, split {stored.get('split')}). "
+                "Repeat the first command to resume it, or give a new folder with --out."
+            )
+
+    @contextmanager
+    def locked(self) -> Iterator[None]:
+        """Hold the run for one process; another that trains in the same folder gets a `RunError`."""
+        try:
+            import fcntl
+        except ImportError:  # not on this system: two trainings in one folder are then the user's to avoid
+            yield
+            return
+        with (self.folder / ".lock").open("w") as lock:
+            try:
+                fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except OSError:
+                raise RunError(f"{self.folder}: another process is training there. Wait for it, or stop it.") from None
+            yield
+
     def describe(self) -> dict[str, Any]:
         """Return what is known of the run's data: classes, path, split, fingerprint."""
         self.must_exist()
-        return json.loads(self.data.read_text(encoding="utf-8"))
+        try:
+            return json.loads(self.data.read_text(encoding="utf-8"))
+        except json.JSONDecodeError as error:
+            raise RunError(f"{self.data}: is damaged ({error}). Restore it, or train again in a new folder.") from None
 
     def must_exist(self) -> None:
         """Raise `RunError` unless the folder holds a run; runs beside it are named."""
