@@ -255,8 +255,8 @@ def _numbers(text: str | None) -> tuple[int, ...] | None:
 
 def main() -> None:
     """Run the command; a mistake the user can mend is one line on standard error and exit status 2."""
-    # threads that wait asleep lose little when nothing else runs, and leave the core to others when something does
-    os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
+    # torch's threads spin while they wait for each other, which costs dearly when another program wants the core: spin less
+    os.environ.setdefault("GOMP_SPINCOUNT", "10000")
     try:
         app()
     except DplError as error:

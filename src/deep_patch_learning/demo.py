@@ -111,9 +111,9 @@ def rows(figures: dict[str, Any]) -> list[dict[str, Any]]:
     found = [{"name": title, **{key: figures[name].get(key) for key in SHOWN}} for name, title in titles.items()]
     wide, high = figures["naive"]["best_size"]
     naive = {
-        "whole_image": "naive: the whole image",
-        "centre_box": "naive: the middle half",
-        "best_single_size": f"naive: best single size ({100 * wide:.0f} % x {100 * high:.0f} %)",
+        "whole_image": "naive: whole image",
+        "centre_box": "naive: middle half",
+        "best_single_size": f"naive: best size, {100 * wide:.0f} x {100 * high:.0f} %",
     }
     return found + [{"name": title, "CorLoc": figures["naive"][key]} for key, title in naive.items()]
 
@@ -121,7 +121,7 @@ def rows(figures: dict[str, Any]) -> list[dict[str, Any]]:
 def show(figures: dict[str, Any]) -> None:
     """Print the demo's table and where the report is."""
     table = Table(title="The embedded world, pictures not trained on", title_justify="left")
-    table.add_column("")
+    table.add_column("", no_wrap=True)
     for key in SHOWN:
         table.add_column(key.replace("_", " "), justify="right")
     for row in rows(figures):
