@@ -113,7 +113,7 @@ def rows(figures: dict[str, Any]) -> list[dict[str, Any]]:
     naive = {
         "whole_image": "naive: whole image",
         "centre_box": "naive: middle half",
-        "best_single_size": f"naive: best size, {100 * wide:.0f} x {100 * high:.0f} %",
+        "best_single_size": f"naive: best size {100 * wide:.0f}x{100 * high:.0f} %",
     }
     return found + [{"name": title, "CorLoc": figures["naive"][key]} for key, title in naive.items()]
 

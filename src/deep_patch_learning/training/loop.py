@@ -118,6 +118,8 @@ class Trainer:
             return self._fit(on_step)
 
     def _fit(self, on_step: Callable[[Progress], None] | None) -> bool:
+        if self.step >= self.recipe.total_steps and self.run.weights.exists():
+            return True  # nothing left to do, and nothing is written again
         self.network.train()
         last_saved = time.monotonic()
         loss: float | None = None
