@@ -61,13 +61,15 @@ def train(
     device: str = "auto",
     writing: Writing | None = None,
     description: str = "training",
+    trainer: Trainer | None = None,
 ) -> Trainer:
     """Return the trainer after its last step; a run that was begun in `out` goes on where it stopped.
 
+    A `trainer` can be handed in, made with `RunFolder(out)` and the same recipe: that of a peer, for example.
     The returned trainer's `step` is below the recipe's total when Ctrl-C ended it early; everything is saved then too.
     """
     run = RunFolder(out)
-    trainer = Trainer(recipe, prepared.pictures, prepared.patches, run, device, writing)
+    trainer = trainer or Trainer(recipe, prepared.pictures, prepared.patches, run, device, writing)
     run.begin(recipe, prepared.pictures, source or {})  # after all that may fail, so that nothing half-made is left
     start = str(trainer.filled or "all layers start at random: give --weights for pretrained ones")
     console.print(start, markup=False, soft_wrap=True)

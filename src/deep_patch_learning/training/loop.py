@@ -19,8 +19,9 @@ from deep_patch_learning.data.transforms import collate
 from deep_patch_learning.devices import usable_device
 from deep_patch_learning.errors import TrainingError
 from deep_patch_learning.losses import HeadLosses
+from deep_patch_learning.model.backbone import Backbone
 from deep_patch_learning.model.build import build_network
-from deep_patch_learning.model.network import DeepPatchNet
+from deep_patch_learning.model.weights import FilledLayers
 from deep_patch_learning.training.checkpoint import (
     read_checkpoint,
     restore_network,
@@ -29,9 +30,9 @@ from deep_patch_learning.training.checkpoint import (
 )
 from deep_patch_learning.training.recipe import Recipe
 from deep_patch_learning.training.run import RunFolder
-from deep_patch_learning.training.visits import VisitPlan, ahead, see
+from deep_patch_learning.training.visits import Visit, VisitPlan, ahead, see
 
-Pass = tuple[Batch, Tensor]
+Pass = tuple[Batch, Tensor, list[Visit]]
 
 
 @dataclass(frozen=True)
@@ -51,7 +52,7 @@ class Writing:
     checkpoint_seconds: float = 60.0
 
 
-def make_optimiser(network: DeepPatchNet, recipe: Recipe) -> torch.optim.Optimizer:
+def make_optimiser(network: nn.Module, recipe: Recipe) -> torch.optim.Optimizer:
     """Return the optimiser; each group carries `factor`, what its learning rate is multiplied by.
 
     Biases (and norms) have no weight decay. Biases learn `bias_learning_rate` times as fast, heads `head_learning_rate`.
@@ -72,7 +73,11 @@ def make_optimiser(network: DeepPatchNet, recipe: Recipe) -> torch.optim.Optimiz
 
 
 class Trainer:
-    """One training: the network, its optimiser and the data, moved forward step by step."""
+    """One training: the network, its optimiser and the data, moved forward step by step.
+
+    Another `network` can be handed in: anything with a `backbone` and `patch_features` whose forward takes a `Batch`. Where it
+    gives something else than `Scores`, a subclass says what its loss is in `terms`.
+    """
 
     def __init__(
         self,
@@ -82,6 +87,7 @@ class Trainer:
         run: RunFolder,
         device: str = "auto",
         writing: Writing | None = None,
+        network: nn.Module | None = None,
     ) -> None:
         if not len(pictures):
             raise TrainingError("there is no picture to train on. Check --split and the data set.")
@@ -92,10 +98,19 @@ class Trainer:
         self.labels = torch.from_numpy(pictures.labels)
         self.losses = HeadLosses(recipe.reduction, recipe.unknown)
         torch.manual_seed(recipe.seed)
-        self.bare, self.filled = build_network(
-            recipe.backbone, len(pictures.classes), recipe.heads, recipe.filters, recipe.bands, recipe.weights or None
-        )
-        self.bare.backbone.frozen_norm |= recipe.freeze_backbone
+        self.filled: FilledLayers | None = None
+        if network is None:
+            network, self.filled = build_network(
+                recipe.backbone,
+                len(pictures.classes),
+                recipe.heads,
+                recipe.filters,
+                recipe.bands,
+                recipe.weights or None,
+            )
+        self.bare: Any = network
+        backbone: Backbone = self.bare.backbone
+        backbone.frozen_norm |= recipe.freeze_backbone
         self.fabric = _fabric(device, recipe.precision)
         self.network, self.optimiser = self.fabric.setup(self.bare, make_optimiser(self.bare, recipe))
         self.step = 0
@@ -151,7 +166,7 @@ class Trainer:
         made = []
         for visits in self.plan.passes_of(step):
             views = [see(v, self.images[v.picture], self.patches[v.picture], self.recipe) for v in visits]
-            made.append((collate(views), self.labels[[v.picture for v in visits]]))
+            made.append((collate(views), self.labels[[v.picture for v in visits]], visits))
         return made
 
     def _take_step(self, passes: list[Pass]) -> None:
@@ -161,12 +176,12 @@ class Trainer:
         self.bare.backbone.requires_grad_(not (heads_alone or self.recipe.freeze_backbone))
         for group in self.optimiser.param_groups:
             group["lr"] = self.recipe.rate_at(self.step) * group["factor"]
-        for number, (batch, labels) in enumerate(passes):
+        for number, (batch, labels, visits) in enumerate(passes):
             # dropout is seeded by the step, so that a resumed run drops what the unbroken one did
             torch.manual_seed(_dropout_seed(self.recipe.seed, self.step, number))
             images, sizes, patches, patch_image = (self.fabric.to_device(part) for part in batch[:4])
             batch = Batch(images, sizes, patches, patch_image, batch.padded)
-            terms = self.losses(self.network(batch), labels.to(batch.images.device))
+            terms = self.terms(batch, labels.to(batch.images.device), visits)
             share = len(labels) / self.recipe.batch_images
             self.fabric.backward(torch.stack(list(terms.values())).sum() * share)
             self._since_log.append({name: term.detach() * share for name, term in terms.items()})
@@ -177,6 +192,10 @@ class Trainer:
         self.optimiser.step()
         self.optimiser.zero_grad(set_to_none=True)
         self.step += 1
+
+    def terms(self, batch: Batch, labels: Tensor, visits: Sequence[Visit]) -> dict[str, Tensor]:
+        """Return the named loss terms of one pass; their sum is what training minimises."""
+        return self.losses(self.network(batch), labels)
 
     def _log(self) -> float:
         self._must_be_finite()
