@@ -6,6 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from deep_patch_learning.model.classification import PAPER_BANDS, PROGRAM_BANDS, ClassificationHead, SpatialPyramid
+from deep_patch_learning.model.maximum import patch_rows
 
 
 def slow_pyramid(encoded: torch.Tensor, centres: torch.Tensor, bands: tuple[float, float]) -> torch.Tensor:
@@ -38,7 +39,7 @@ def test_equals_the_slow_loop(found: list[tuple[float, float]], seed: int, third
     centres = torch.tensor(found, dtype=torch.float64).view(-1, 2)
     generator = torch.Generator().manual_seed(seed)
     encoded = torch.randint(-2, 3, (len(found), 3), generator=generator).double()
-    pooled = SpatialPyramid(bands)(encoded, centres, torch.zeros(len(found), dtype=torch.long), 1)
+    pooled = SpatialPyramid(bands)(encoded, centres, patch_rows(torch.zeros(len(found), dtype=torch.long), 1))
     assert torch.equal(pooled[0], slow_pyramid(encoded, centres, bands))
 
 
@@ -62,7 +63,7 @@ def test_cells_are_half_open(centre: tuple[float, float], cells: list[int]) -> N
 def test_ties_give_the_gradient_to_the_first_patch_alone() -> None:
     encoded = torch.ones(3, 2, dtype=torch.float64, requires_grad=True)
     centres = torch.full((3, 2), 0.25, dtype=torch.float64)
-    SpatialPyramid()(encoded, centres, torch.zeros(3, dtype=torch.long), 1).sum().backward()
+    SpatialPyramid()(encoded, centres, patch_rows(torch.zeros(3, dtype=torch.long), 1)).sum().backward()
     assert encoded.grad.tolist() == [[3.0, 3.0], [0.0, 0.0], [0.0, 0.0]]  # whole, quarter and band
 
 

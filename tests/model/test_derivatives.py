@@ -6,6 +6,7 @@ import torch
 from deep_patch_learning.losses import tag_loss
 from deep_patch_learning.model.classification import ClassificationHead, SpatialPyramid
 from deep_patch_learning.model.discovery import DiscoveryHead
+from deep_patch_learning.model.maximum import patch_rows
 
 IMAGES, PATCHES, WIDTH, FILTERS, CLASSES = 3, 17, 6, 5, 4
 CELLS = 8
@@ -56,7 +57,7 @@ def winners(values: torch.Tensor, groups: list[list[int]]) -> torch.Tensor:
 
 def test_classifier_and_part_filters(case: dict[str, torch.Tensor]) -> None:
     module = head(ClassificationHead, filters=FILTERS)
-    scores, encoded = module(case["features"], case["centres"], case["patch_image"], IMAGES)
+    scores, encoded = module(case["features"], case["centres"], patch_rows(case["patch_image"], IMAGES))
     tag_loss(scores, case["labels"], reduction="sum").backward()
     cells = module.pyramid.cells_of(case["centres"])
     groups = [
@@ -84,7 +85,7 @@ def test_classifier_and_part_filters(case: dict[str, torch.Tensor]) -> None:
 
 def test_patch_classifier_and_maximum(case: dict[str, torch.Tensor]) -> None:
     module = head(DiscoveryHead)
-    scores, patch_scores = module(case["features"], case["patch_image"], IMAGES)
+    scores, patch_scores = module(case["features"], patch_rows(case["patch_image"], IMAGES))
     tag_loss(scores, case["labels"], reduction="sum").backward()
     groups = [[j for j in range(PATCHES) if case["patch_image"][j] == i] for i in range(IMAGES)]
     winner = winners(patch_scores.detach(), groups)
@@ -100,12 +101,15 @@ def test_patch_classifier_and_maximum(case: dict[str, torch.Tensor]) -> None:
 def test_pyramid_maximum_by_finite_differences(case: dict[str, torch.Tensor]) -> None:
     pyramid = SpatialPyramid()
     encoded = torch.randn(PATCHES, FILTERS, dtype=torch.float64, requires_grad=True)
-    assert torch.autograd.gradcheck(lambda e: pyramid(e, case["centres"], case["patch_image"], IMAGES), (encoded,))
+    assert torch.autograd.gradcheck(
+        lambda e: pyramid(e, case["centres"], patch_rows(case["patch_image"], IMAGES)), (encoded,)
+    )
 
 
 def test_heads_by_finite_differences(case: dict[str, torch.Tensor]) -> None:
     features = case["features"].requires_grad_()
     for module, extra in ((head(ClassificationHead, filters=FILTERS), (case["centres"],)), (head(DiscoveryHead), ())):
         assert torch.autograd.gradcheck(
-            lambda f, module=module, extra=extra: module(f, *extra, case["patch_image"], IMAGES)[0], (features,)
+            lambda f, module=module, extra=extra: module(f, *extra, patch_rows(case["patch_image"], IMAGES))[0],
+            (features,),
         )

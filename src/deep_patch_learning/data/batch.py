@@ -10,7 +10,8 @@ class Batch(NamedTuple):
 
     `images` (I, 3, H, W) RGB from 0 to 255, padded at the right and bottom; `sizes` (I, 2) real heights and widths;
     `patches` (P, 4) in pixels of those images; `patch_image` (P,) the index of each patch's image; `padded` says whether any
-    image is smaller than the tensor.
+    image is smaller than the tensor. `counts`, where given, is the number of patches of each image, which then lie image by
+    image: known on the host, so that the device need not be asked.
     """
 
     images: Tensor
@@ -18,3 +19,4 @@ class Batch(NamedTuple):
     patches: Tensor
     patch_image: Tensor
     padded: bool = True
+    counts: tuple[int, ...] | None = None

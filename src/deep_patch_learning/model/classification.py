@@ -3,7 +3,7 @@
 import torch
 from torch import Tensor, nn
 
-from deep_patch_learning.model.maximum import grouped_maximum
+from deep_patch_learning.model.maximum import maximum_over_patches
 
 # The edges of the pyramid's three bands in the authors' program; the paper's text would give thirds.
 PROGRAM_BANDS = (0.33, 0.67)
@@ -31,13 +31,12 @@ class SpatialPyramid(nn.Module):
         band = 5 + (y >= self.bands[0]).long() + (y >= self.bands[1]).long()
         return torch.stack((whole, quarter, band), dim=1)
 
-    def forward(self, encoded: Tensor, centres: Tensor, patch_image: Tensor, images: int) -> Tensor:
-        """Return image representations (I, 8 * N), cell by cell, of encoded patches (P, N)."""
-        patches, filters = encoded.shape
-        group = (patch_image[:, None] * self.cells + self.cells_of(centres)).flatten()  # (3P,)
-        rows = torch.arange(patches, device=encoded.device).repeat_interleave(3)  # (3P,)
-        pooled = grouped_maximum(encoded, group, images * self.cells, rows)  # (I * 8, N)
-        return pooled.view(images, self.cells * filters)
+    def forward(self, encoded: Tensor, centres: Tensor, rows: Tensor) -> Tensor:
+        """Return image representations (I, 8 * N), cell by cell, of encoded patches (P, N); `rows` as of `patch_rows`."""
+        held = self.cells_of(centres)  # (P, 3)
+        cells = torch.arange(self.cells, device=held.device)
+        inside = (held[:, :, None] == cells).any(dim=1)  # (P, 8)
+        return maximum_over_patches(encoded, rows, inside).flatten(1)
 
 
 class ClassificationHead(nn.Module):
@@ -52,8 +51,8 @@ class ClassificationHead(nn.Module):
             nn.init.normal_(layer.weight, std=0.01)
             nn.init.zeros_(layer.bias)
 
-    def forward(self, features: Tensor, centres: Tensor, patch_image: Tensor, images: int) -> tuple[Tensor, Tensor]:
+    def forward(self, features: Tensor, centres: Tensor, rows: Tensor) -> tuple[Tensor, Tensor]:
         """Return image scores (I, C) and encoded patches (P, N) from patch features (P, K)."""
         encoded = self.part_filters(features)  # (P, N), no ReLU and no normalisation
-        representation = self.pyramid(encoded, centres, patch_image, images)  # (I, 8N)
+        representation = self.pyramid(encoded, centres, rows)  # (I, 8N)
         return self.classifier(representation), encoded

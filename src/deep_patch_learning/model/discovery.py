@@ -2,7 +2,7 @@
 
 from torch import Tensor, nn
 
-from deep_patch_learning.model.maximum import grouped_maximum
+from deep_patch_learning.model.maximum import maximum_over_patches
 
 
 class DiscoveryHead(nn.Module):
@@ -14,7 +14,8 @@ class DiscoveryHead(nn.Module):
         nn.init.normal_(self.patch_classifier.weight, std=0.01)
         nn.init.zeros_(self.patch_classifier.bias)
 
-    def forward(self, features: Tensor, patch_image: Tensor, images: int) -> tuple[Tensor, Tensor]:
-        """Return image scores (I, C) and patch scores (P, C) from patch features (P, K)."""
+    def forward(self, features: Tensor, rows: Tensor) -> tuple[Tensor, Tensor]:
+        """Return image scores (I, C) and patch scores (P, C) from patch features (P, K);
+        `rows` as of `patch_rows`."""
         patch_scores = self.patch_classifier(features)  # (P, C)
-        return grouped_maximum(patch_scores, patch_image, images), patch_scores
+        return maximum_over_patches(patch_scores, rows)[:, 0], patch_scores

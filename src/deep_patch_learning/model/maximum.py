@@ -1,39 +1,51 @@
-"""The maximum over groups of patches, in which the first of equal patches wins and alone gets the gradient."""
+"""The maximum over the patches of an image, in which the first of equal patches wins and alone gets the gradient."""
+
+from collections.abc import Sequence
 
 import torch
 from torch import Tensor
 
 
-def grouped_argmax(values: Tensor, group: Tensor, groups: int, rows: Tensor) -> Tensor:
-    """Return for each group and column the entry of `rows` whose value is greatest: (groups, N) of int64.
+def patch_rows(patch_image: Tensor, images: int, counts: Sequence[int] | None = None) -> Tensor:
+    """Return (I, M): the rows of each image's patches in their order, -1 beyond its last; M is the largest number of patches.
 
-    `values` (R, N) holds the candidates, `group` (R,) the group of each and `rows` (R,) what to call it. Of equal values
-    the smallest entry of `rows` is taken. A group without candidates gets the largest int64.
+    `patch_image` (P,) is the index of each patch's image. With `counts`, the number of patches of each image, they must lie
+    image by image; nothing has to be asked of the device then, so that it is never waited for.
     """
-    columns = values.shape[1]
-    index = group[:, None].expand(-1, columns)
-    lowest = torch.full((groups, columns), -torch.inf, dtype=values.dtype, device=values.device)
-    greatest = lowest.scatter_reduce(0, index, values, "amax")
-    # rows that do not reach the maximum are called by a number that no row can win with
-    nobody = torch.iinfo(torch.int64).max
-    # a score that is not a number wins too, so that it shows in the loss
-    called = torch.where((values == greatest[group]) | values.isnan(), rows[:, None], nobody)
-    return torch.full((groups, columns), nobody, device=values.device).scatter_reduce(0, index, called, "amin")
-
-
-def grouped_maximum(values: Tensor, group: Tensor, groups: int, rows: Tensor | None = None) -> Tensor:
-    """Return the maximum of each group: (groups, N); 0 without gradient for a group that has no candidates.
-
-    Without `rows`, row r of `values` (P, N) belongs to `group[r]`. With `rows`, candidate r is row `rows[r]` of `values`, so
-    that one patch can stand in several groups.
-    """
-    if rows is None:
-        rows = torch.arange(len(values), device=values.device)
-        candidates = values.detach()
+    device = patch_image.device
+    if counts is None:
+        order = torch.argsort(patch_image, stable=True)
+        counts = torch.bincount(patch_image, minlength=images).tolist()
     else:
-        candidates = values.detach()[rows]
-    if not len(values):
-        return values.new_zeros(groups, values.shape[1])
-    winner = grouped_argmax(candidates, group, groups, rows)  # (groups, N)
-    empty = winner >= len(values)
-    return values.gather(0, winner.masked_fill(empty, 0)).masked_fill(empty, 0)
+        order = torch.arange(len(patch_image), device=device)
+    most = max(counts, default=0)
+    if all(count == most for count in counts):
+        return order.view(images, most)
+    ends = torch.tensor(counts).cumsum(0)
+    place = torch.arange(most)
+    rows = (ends - torch.tensor(counts))[:, None] + place
+    rows = rows.where(rows < ends[:, None], -1).to(device, non_blocking=True)
+    return order[rows].where(rows >= 0, -1)
+
+
+def maximum_over_patches(values: Tensor, rows: Tensor, inside: Tensor | None = None) -> Tensor:
+    """Return the maximum over each image's patches, in each of K cells: (I, K, N) of values (P, N).
+
+    `rows` (I, M) comes from `patch_rows`; `inside` (P, K) says which cells hold a patch, and without it there is one cell that
+    holds all. An empty cell gives 0 without gradient. A value that is not a number wins, so that it shows in the loss.
+    """
+    images, most = rows.shape
+    cells = 1 if inside is None else inside.shape[1]
+    if not most:
+        return values.new_zeros(images, cells, values.shape[1])
+    there = rows >= 0  # (I, M)
+    flat = rows.clamp(min=0).flatten()
+    candidates = values.detach().index_select(0, flat).view(images, most, -1)
+    if inside is None:
+        member = there[:, :, None]
+    else:
+        member = there[:, :, None] & inside.index_select(0, flat).view(images, most, cells)  # (I, M, K)
+    places = [candidates.masked_fill(~member[:, :, k, None], -torch.inf).argmax(dim=1) for k in range(cells)]  # (I, N)
+    winner = rows.clamp(min=0).gather(1, torch.cat(places, dim=1)).view(images * cells, -1)
+    empty = ~member.any(dim=1)  # (I, K)
+    return values.gather(0, winner).view(images, cells, -1).masked_fill(empty[:, :, None], 0)

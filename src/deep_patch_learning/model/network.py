@@ -9,6 +9,7 @@ from deep_patch_learning.data.batch import Batch
 from deep_patch_learning.model.backbone import Backbone
 from deep_patch_learning.model.classification import ClassificationHead
 from deep_patch_learning.model.discovery import DiscoveryHead
+from deep_patch_learning.model.maximum import patch_rows
 
 HEADS = ("classification", "discovery")
 
@@ -48,14 +49,17 @@ class DeepPatchNet(nn.Module):
 
     def forward(self, batch: Batch, chunk: int | None = None) -> Scores:
         """Return the scores of a batch; `chunk` patches at a time pass the patch layers, to bound memory."""
-        images = len(batch.images)
         maps = self.backbone(batch.images, batch.sizes if batch.padded else None)  # (I, D, h, w)
         features = self._patch_features(maps, batch, chunk)  # (P, K)
+        rows = patch_rows(batch.patch_image, len(batch.images), batch.counts)  # (I, M)
         classification = discovery = patches = parts = None
-        if self.classification is not None:
-            classification, parts = self.classification(features, centres(batch), batch.patch_image, images)
-        if self.discovery is not None:
-            discovery, patches = self.discovery(features, batch.patch_image, images)
+        # in half precision hundreds of patches would tie for the maximum, so the heads work in single (or double)
+        with torch.autocast(features.device.type, enabled=False):
+            features = features if features.dtype == torch.float64 else features.float()
+            if self.classification is not None:
+                classification, parts = self.classification(features, centres(batch), rows)
+            if self.discovery is not None:
+                discovery, patches = self.discovery(features, rows)
         return Scores(classification, discovery, patches, parts)
 
     def _patch_features(self, maps: Tensor, batch: Batch, chunk: int | None) -> Tensor:
