@@ -12,7 +12,7 @@ from deep_patch_learning.boxes import pairwise_iou
 from deep_patch_learning.data.tags import read_tags
 from deep_patch_learning.data.transforms import collate, make_view
 from deep_patch_learning.errors import RunError
-from deep_patch_learning.predict import Model, Picture, load, score_pictures, voted
+from deep_patch_learning.predict import Model, Picking, Picture, load, score_pictures, voted
 from deep_patch_learning.training.recipe import Recipe, recipe_patches
 
 SCALES = (96, 128, 160)
@@ -40,9 +40,9 @@ def test_scales_add_up_as_in_the_authors_program(model: Model, pictures: list[Pi
     classification = np.mean([s.classification.detach().numpy()[0] for s in each], axis=0)
     np.testing.assert_allclose(scores.classification, classification, rtol=1e-5, atol=1e-5)
     np.testing.assert_allclose(scores.patches, sum(s.patches.detach().numpy() for s in each), rtol=1e-4, atol=1e-4)
-    model.picking = "best"
+    voting, model.picking = model.picking, Picking()
     found = next(model.predict_pictures([picture]))
-    model.picking = "vote"
+    model.picking = voting
     np.testing.assert_allclose(found.image_scores, expected + classification, rtol=1e-4, atol=1e-4)
     assert np.array_equal(found.best_boxes, picture.patches[scores.patches.argmax(axis=0)])
 
@@ -69,12 +69,12 @@ def test_boxes_of_a_class_hardly_overlap_and_come_best_first(model: Model, pictu
 def test_a_vote_elects_the_whole_over_the_part() -> None:
     whole = np.array([[10, 10, 90, 90], [12, 10, 90, 92], [8, 9, 88, 90], [11, 12, 92, 90]])
     part = np.array([[40, 40, 50, 50]])
-    patches = np.concatenate([part, whole])
-    scores = np.array([[2.0], [1.8], [1.7], [1.6], [1.7]], np.float32)
+    patches = torch.from_numpy(np.concatenate([part, whole])).float()
+    scores = torch.tensor([[2.0], [1.8], [1.7], [1.6], [1.7]])
     changed = voted(patches, scores)
     assert changed[:, 0].argmax() in (1, 2, 3, 4)
-    kept = np.arange(5) != changed[:, 0].argmax()
-    assert np.array_equal(changed[kept], scores[kept])
+    kept = torch.arange(5) != changed[:, 0].argmax()
+    assert torch.equal(changed[kept], scores[kept])
     assert changed.max() == pytest.approx(2.0)
 
 
@@ -84,9 +84,13 @@ def test_a_vote_is_the_slow_sum() -> None:
     patches = np.concatenate([corner, corner + rng.integers(5, 50, (20, 2))], axis=1)
     scores = rng.normal(size=(20, 3)).astype(np.float32)
     iou = pairwise_iou(patches, patches)
-    for c in range(3):
-        votes = [sum(iou[i, j] * np.exp(scores[j, c] / 2) for j in range(20)) for i in range(20)]
-        assert voted(patches, scores, scales=2)[:, c].argmax() == int(np.argmax(votes))
+    area = (patches[:, 2:] - patches[:, :2]).prod(axis=1)
+    for sharpness, power in ((1.0, 0.0), (3.0, 0.0), (1.5, 0.7)):
+        found = voted(torch.from_numpy(patches).float(), torch.from_numpy(scores), 2, sharpness, power)
+        for c in range(3):
+            heard = np.exp(sharpness * scores[:, c] / 2)
+            votes = [sum(iou[i, j] * heard[j] for j in range(20)) * area[i] ** power for i in range(20)]
+            assert found[:, c].argmax() == int(np.argmax(votes))
 
 
 def test_the_three_lines_of_the_readme(small_run: Path, small_world: Path) -> None:

@@ -17,3 +17,12 @@ def usable_device(name: str) -> str:
     if not has[name]:
         raise RunError(f"this machine has no usable {name} device. Leave --device out, or give cpu.")
     return name
+
+
+def usable_precision(name: str, device: str) -> str:
+    """Return the precision that `auto` stands for on a device, or `name` itself."""
+    if name != "auto":
+        return name
+    import torch
+
+    return "bf16-mixed" if device == "cuda" and torch.cuda.is_bf16_supported() else "32-true"

@@ -2,28 +2,32 @@
 
 import dataclasses
 from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
-from torch import Tensor
-from torchvision.ops import batched_nms, box_iou
+from torch import Tensor, nn
+from torchvision.ops import box_area, box_iou
 
 from deep_patch_learning.data.images import read_image
-from deep_patch_learning.data.transforms import View, collate, make_view
-from deep_patch_learning.devices import usable_device
+from deep_patch_learning.data.transforms import lay_out, render, scaled_size
+from deep_patch_learning.devices import usable_device, usable_precision
 from deep_patch_learning.errors import RunError
 from deep_patch_learning.model.build import build_network
-from deep_patch_learning.model.network import DeepPatchNet, Scores
+from deep_patch_learning.model.network import Scores
 from deep_patch_learning.patches import PatchGenerator
 from deep_patch_learning.prediction import Prediction
+from deep_patch_learning.progress import console
+from deep_patch_learning.separate import separate
 from deep_patch_learning.training.checkpoint import read_checkpoint, restore_network
 from deep_patch_learning.training.recipe import Recipe, recipe_patches
 from deep_patch_learning.training.run import RunFolder
 
-# Up to this many patches of a pass go through the patch layers at once; VGG16's fc6 input then takes 200 MB.
-PATCHES_AT_ONCE = 2_000
+# Up to this many patches of a pass go through the patch layers at once; VGG16's fc6 input then takes 400 MB in half precision.
+PATCHES_AT_ONCE = 8_000
+FEWEST_AT_ONCE = 125
 
 
 class Picture(NamedTuple):
@@ -47,21 +51,47 @@ class PictureScores(NamedTuple):
 
 
 @torch.inference_mode()
+def score_on_device(
+    network: nn.Module,
+    pictures: Sequence[Picture],
+    scales: Sequence[int],
+    device: torch.device | str = "cpu",
+    shapes: int = 0,
+    precision: torch.dtype | None = None,
+    chunk: int = PATCHES_AT_ONCE,
+) -> Scores:
+    """Return the scores of pictures that share a pass, summed over scales, where they were computed.
+
+    For an image's score the maximum over patches is taken at each scale, then summed; a patch's raw scores are summed first.
+    """
+    device = torch.device(device)
+    originals = [(p.image.shape[0], p.image.shape[1]) for p in pictures]
+    patches = [p.patches for p in pictures]
+    images = [torch.as_tensor(p.image).to(device, non_blocking=True) for p in pictures]
+    totals: Scores | None = None
+    with torch.autocast(device.type, precision, enabled=precision is not None):
+        for scale in scales:
+            batch = render(lay_out(originals, patches, scale, shapes=shapes), images, device)
+            scores: Scores = network(batch, chunk=chunk)
+            totals = scores if totals is None else Scores(*(_plus(a, b) for a, b in zip(totals, scores, strict=True)))
+    if totals is None:
+        raise ValueError("at least one scale is needed")
+    return totals
+
+
 def score_pictures(
-    network: DeepPatchNet, pictures: Sequence[Picture], scales: Sequence[int], device: torch.device | str = "cpu"
+    network: nn.Module,
+    pictures: Sequence[Picture],
+    scales: Sequence[int],
+    device: torch.device | str = "cpu",
+    **ways: Any,
 ) -> list[PictureScores]:
     """Return the scores of pictures that share a pass, at each scale, added up as the authors' program does.
 
     For an image's score the maximum over patches is taken at each scale and averaged over scales; for a patch's score the
     raw scores are summed over scales first.
     """
-    totals: Scores | None = None
-    for scale in scales:
-        views: list[View] = [make_view(p.image, p.patches, scale, device=device) for p in pictures]
-        scores = network(collate(views), chunk=PATCHES_AT_ONCE)
-        totals = scores if totals is None else Scores(*(_plus(a, b) for a, b in zip(totals, scores, strict=True)))
-    if totals is None:
-        raise ValueError("at least one scale is needed")
+    totals = score_on_device(network, pictures, scales, device, **ways)
     counts = [len(p.patches) for p in pictures]
     per_image = [_rows(total, len(scales)) for total in (totals.classification, totals.discovery)]
     per_patch = [_split(total, counts) for total in (totals.patches, totals.parts)]
@@ -89,28 +119,57 @@ def _split(total: Tensor | None, counts: list[int]) -> list[np.ndarray] | _Nothi
     return _Nothing() if total is None else [part.float().cpu().numpy() for part in total.split(counts)]
 
 
+@dataclass(frozen=True)
+class Picking:
+    """How the box of each class is picked: by the best score, or by a vote of overlapping patches (see `voted`)."""
+
+    vote: bool = False
+    sharpness: float = 1.0
+    area_power: float = 0.0
+
+
+class _Ranked(NamedTuple):
+    """What leaves the device for one pass: image scores (I, C) of each head; per picture the patches of each class, best
+    first, (C, P), and their scores; `ready` says when the copies are whole."""
+
+    classification: Tensor | None
+    discovery: Tensor | None
+    orders: list[Tensor]
+    scores: list[Tensor]
+    ready: torch.cuda.Event | None
+
+
 class Model:
     """A trained network with its class names: `model.predict(picture)` says what is in it and where."""
 
     def __init__(
         self,
-        network: DeepPatchNet,
+        network: nn.Module,
         classes: Sequence[str],
         scales: Sequence[int],
         patch_generator: PatchGenerator,
         device: str | None = None,
         nms: float = 0.3,
         boxes_per_class: int = 30,
-        picking: str = "best",
+        picking: Picking | None = None,
+        shapes: int = 0,
+        precision: str = "32-true",
     ) -> None:
         self.device = torch.device(usable_device(device or "auto"))
-        self.network = network.eval().to(self.device)
+        self.network: Any = network.eval().to(self.device)
+        if self.device.type == "cuda":
+            self.network.to(memory_format=torch.channels_last)
         self.classes = tuple(classes)
         self.scales = tuple(scales)
         self.patch_generator = patch_generator
         self.nms = nms
         self.boxes_per_class = boxes_per_class
-        self.picking = picking
+        self.picking = picking or Picking()
+        self.shapes = shapes
+        self.half = {"bf16-mixed": torch.bfloat16, "16-mixed": torch.float16}.get(
+            usable_precision(precision, self.device.type)
+        )
+        self._chunk = PATCHES_AT_ONCE
 
     def predict(self, picture: str | Path | np.ndarray) -> Prediction:
         """Return what is found in one picture: a path, or an (H, W, 3) uint8 RGB array."""
@@ -122,84 +181,122 @@ class Model:
         return found if isinstance(picture, np.ndarray) else dataclasses.replace(found, source=Path(picture))
 
     def predict_pictures(self, pictures: Iterable[Picture], images_per_pass: int = 1) -> Iterator[Prediction]:
-        """Yield the predictions of pictures with their patches, in order."""
+        """Yield the predictions of pictures with their patches, in order; neighbours of one size share a pass.
+
+        The device works on a pass while the host finishes the one before.
+        """
+        begun: tuple[list[Picture], _Ranked] | None = None
+        for together in self._passes(pictures, images_per_pass):
+            ranked = self._rank(together)
+            if begun is not None:
+                yield from self._finish(*begun)
+            begun = together, ranked
+        if begun is not None:
+            yield from self._finish(*begun)
+
+    def _passes(self, pictures: Iterable[Picture], most: int) -> Iterator[list[Picture]]:
         waiting: list[Picture] = []
         for picture in pictures:
-            waiting.append(picture)
-            if len(waiting) == images_per_pass:
-                yield from self._predict_together(waiting)
+            if waiting and (len(waiting) == most or self._size(picture) != self._size(waiting[0])):
+                yield waiting
                 waiting = []
+            waiting.append(picture)
         if waiting:
-            yield from self._predict_together(waiting)
+            yield waiting
+
+    def _size(self, picture: Picture) -> tuple[int, int]:
+        return scaled_size(picture.image.shape[0], picture.image.shape[1], 1_000, self.shapes)
 
     def scores(self, pictures: Sequence[Picture]) -> list[PictureScores]:
         """Return the raw scores of pictures that share a pass."""
-        return score_pictures(self.network, pictures, self.scales, self.device)
-
-    def _predict_together(self, pictures: list[Picture]) -> Iterator[Prediction]:
-        for picture, scores in zip(pictures, self.scores(pictures), strict=True):
-            yield self._prediction(picture, scores)
-
-    def _prediction(self, picture: Picture, scores: PictureScores) -> Prediction:
-        heads = [head for head in (scores.classification, scores.discovery) if head is not None]
-        patch_scores = scores.patches
-        if patch_scores is not None and self.picking == "vote":
-            patch_scores = voted(picture.patches, patch_scores, len(self.scales))
-        boxes, classes, box_scores = self._separate(picture.patches, patch_scores)
-        height, width = picture.image.shape[:2]
-        return Prediction(
-            name=picture.name,
-            classes=self.classes,
-            height=height,
-            width=width,
-            image_scores=np.sum(heads, axis=0),
-            classification_scores=scores.classification,
-            discovery_scores=scores.discovery,
-            found_boxes=boxes,
-            found_classes=classes,
-            found_scores=box_scores,
-            best_boxes=None
-            if patch_scores is None
-            else picture.patches[patch_scores.argmax(axis=0)].astype(np.float32),
+        return score_pictures(
+            self.network, pictures, self.scales, self.device, shapes=self.shapes, precision=self.half, chunk=self._chunk
         )
 
-    def _separate(self, patches: np.ndarray, scores: np.ndarray | None) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """Return boxes, classes and scores after NMS within each class, the best `boxes_per_class` of each."""
-        if scores is None:
-            return np.zeros((0, 4), np.float32), np.zeros(0, np.int64), np.zeros(0, np.float32)
-        candidates = torch.from_numpy(np.ascontiguousarray(scores.T)).flatten()  # class by class
-        boxes = torch.from_numpy(patches.astype(np.float32)).repeat(scores.shape[1], 1)
-        classes = torch.arange(scores.shape[1]).repeat_interleave(len(patches))
-        kept = batched_nms(boxes, candidates, classes, self.nms)  # best first
-        place = _place_within_class(classes[kept])
-        kept = kept[place < self.boxes_per_class]
-        # the sum over scales becomes the mean, which reads as a score of one pass; the order stays
-        return boxes[kept].numpy(), classes[kept].numpy(), candidates[kept].numpy() / len(self.scales)
+    @torch.inference_mode()
+    def _rank(self, pictures: list[Picture]) -> _Ranked:
+        """Return image scores and ranked patches, on their way to the host."""
+        totals = self._totals(pictures)
+        boxes = [torch.as_tensor(p.patches).to(self.device, torch.float32, non_blocking=True) for p in pictures]
+        orders, scores = [], []
+        if totals.patches is not None:
+            for own, found in zip(boxes, totals.patches.float().split([len(b) for b in boxes]), strict=True):
+                if self.picking.vote:
+                    found = voted(own, found, len(self.scales), self.picking.sharpness, self.picking.area_power)
+                # the sum over scales becomes the mean, which reads as a score of one pass; the order stays
+                ranked = torch.sort(found.T / len(self.scales), descending=True, stable=True)
+                orders.append(_to_host(ranked.indices.int()))
+                scores.append(_to_host(ranked.values))
+        means = [None if t is None else _to_host(t.float() / len(self.scales)) for t in totals[:2]]
+        ready = None
+        if self.device.type == "cuda":
+            ready = torch.cuda.Event()
+            ready.record()
+        return _Ranked(means[0], means[1], orders, scores, ready)
+
+    def _totals(self, pictures: list[Picture]) -> Scores:
+        """Return the scores summed over scales; where memory does not reach, fewer patches pass at once from then on."""
+        while True:
+            try:
+                return score_on_device(
+                    self.network, pictures, self.scales, self.device, self.shapes, self.half, self._chunk
+                )
+            except torch.cuda.OutOfMemoryError as error:
+                if self._chunk <= FEWEST_AT_ONCE:
+                    raise RunError(
+                        f"the device's memory does not hold {len(pictures)} pictures of {max(self.scales)} pixels "
+                        f"({str(error).split('.')[0]}). Use smaller --scales, or --device cpu."
+                    ) from None
+            torch.cuda.empty_cache()
+            self._chunk //= 2
+            console.print(f"the device's memory is short: {self._chunk} patches pass at once from now on", markup=False)
+
+    def _finish(self, pictures: list[Picture], ranked: _Ranked) -> Iterator[Prediction]:
+        if ranked.ready is not None:
+            ranked.ready.synchronize()
+        for i, picture in enumerate(pictures):
+            heads = [None if head is None else head[i].numpy() for head in (ranked.classification, ranked.discovery)]
+            order = ranked.orders[i].numpy() if ranked.orders else None
+            boxes = picture.patches.astype(np.float32)
+            found = np.zeros((0, 4), np.float32), np.zeros(0, np.int64), np.zeros(0, np.float32)
+            if order is not None:
+                found = separate(boxes, order, ranked.scores[i].numpy(), self.nms, self.boxes_per_class)
+            yield Prediction(
+                name=picture.name,
+                classes=self.classes,
+                height=picture.image.shape[0],
+                width=picture.image.shape[1],
+                image_scores=np.sum([head for head in heads if head is not None], axis=0),
+                classification_scores=heads[0],
+                discovery_scores=heads[1],
+                found_boxes=found[0],
+                found_classes=found[1],
+                found_scores=found[2],
+                best_boxes=None if order is None else boxes[order[:, 0]],
+            )
 
 
-def voted(patches: np.ndarray, scores: np.ndarray, scales: int = 1) -> np.ndarray:
+def _to_host(tensor: Tensor) -> Tensor:
+    """Return a copy on the host that is whole only when the device has come so far."""
+    if tensor.device.type != "cuda":
+        return tensor.cpu()
+    return torch.empty(tensor.shape, dtype=tensor.dtype, pin_memory=True).copy_(tensor, non_blocking=True)
+
+
+def voted(boxes: Tensor, scores: Tensor, scales: int = 1, sharpness: float = 1.0, area_power: float = 0.0) -> Tensor:
     """Return patch scores (P, C) in which the patch that a vote elects has the highest score of each class.
 
     Every patch votes with the exponential of its mean score over `scales` for those it overlaps, in proportion to IoU.
-    So a part that scores high alone loses to a whole that many good patches agree on. All other scores stay.
+    So a part that scores high alone loses to a whole that many good patches agree on. `sharpness` multiplies the scores;
+    votes for a patch are multiplied by its area to the `area_power`. All other scores stay.
     """
-    boxes = torch.from_numpy(patches.astype(np.float32))
-    raw = torch.from_numpy(scores) / scales
-    votes = box_iou(boxes, boxes) @ (raw - raw.amax(dim=0)).exp()  # (P, C)
-    elected = votes.argmax(dim=0).numpy()
-    changed = scores.copy()
-    classes = np.arange(scores.shape[1])
-    changed[elected, classes] = np.nextafter(scores.max(axis=0), np.float32(np.inf))
-    return changed
-
-
-def _place_within_class(classes: Tensor) -> Tensor:
-    """Return how many of the same class come before each entry."""
-    order = torch.argsort(classes, stable=True)
-    starts = torch.cumsum(torch.bincount(classes), 0) - torch.bincount(classes)
-    place = torch.empty_like(order)
-    place[order] = torch.arange(len(order)) - starts[classes[order]]
-    return place
+    raw = scores / scales
+    votes = box_iou(boxes, boxes) @ (sharpness * (raw - raw.amax(dim=0))).exp()  # (P, C)
+    if area_power:
+        votes = votes * box_area(boxes)[:, None] ** area_power
+    elected = votes.argmax(dim=0, keepdim=True)  # (1, C)
+    above = torch.nextafter(scores.amax(dim=0, keepdim=True), scores.new_tensor(torch.inf))
+    return scores.scatter(0, elected, above)
 
 
 def load(run: str | Path | None = None, device: str | None = None, scales: Sequence[int] | None = None) -> Model:
@@ -212,4 +309,13 @@ def load(run: str | Path | None = None, device: str | None = None, scales: Seque
     network, _ = build_network(recipe.backbone, len(classes), recipe.heads, recipe.filters, recipe.bands)
     _, tensors, _ = read_checkpoint(folder.weights if folder.weights.exists() else folder.checkpoint)
     restore_network(network, tensors, folder.weights)
-    return Model(network, classes, scales or recipe.scales, recipe_patches(recipe), device, picking=recipe.picking)
+    return Model(
+        network,
+        classes,
+        scales or recipe.scales,
+        recipe_patches(recipe),
+        device,
+        picking=Picking(recipe.picking == "vote", recipe.vote_sharpness, recipe.area_power),
+        shapes=recipe.shapes,
+        precision=recipe.precision,
+    )

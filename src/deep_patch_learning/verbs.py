@@ -1,15 +1,17 @@
 """The verbs of the command line as functions: prepare, train, evaluate. Each command's body calls one or two of them."""
 
 import dataclasses
+import os
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-from PIL import Image
 
 from deep_patch_learning.data.dataset import TaggedPictures
+from deep_patch_learning.data.images import image_size
+from deep_patch_learning.data.transforms import scaled_size
 from deep_patch_learning.errors import DataError, did_you_mean
 from deep_patch_learning.patches import PatchCache, PatchGenerator
 from deep_patch_learning.predict import Model, Picture
@@ -18,6 +20,7 @@ from deep_patch_learning.progress import bar, console
 from deep_patch_learning.training.loop import Progress, Trainer, Writing
 from deep_patch_learning.training.recipe import Recipe
 from deep_patch_learning.training.run import RunFolder
+from deep_patch_learning.training.visits import ahead
 
 Truth = list[Any]  # of data.truth.TrueBoxes: named here without importing it, since training comes through this module
 
@@ -90,20 +93,21 @@ def predict(
 ) -> list[Prediction]:
     """Return the prediction of each picture."""
     pictures = prepared.pictures
-    # pictures of one shape share a pass, so that little of a batch is padding
-    order = sorted(range(len(pictures)), key=lambda i: (_size_on_disk(pictures.paths[i]), i))
-    ready = (Picture(pictures.names[i], pictures.read(i), prepared.patches[i]) for i in order)
+    # pictures of one size share a pass
+    sizes = [scaled_size(*image_size(path), 1_000, model.shapes) for path in pictures.paths]
+    order = sorted(range(len(pictures)), key=lambda i: (sizes[i], len(prepared.patches[i]), i))
+
+    def read(index: int) -> Picture:
+        return Picture(pictures.names[index], pictures.read(index), prepared.patches[index])
+
+    threads = min(os.cpu_count() or 1, 8) if model.device.type == "cuda" else 0
+    ready = ahead(read, order, depth=8 * images_per_pass, threads=threads)
     found: dict[int, Prediction] = {}
     with bar(description) as show:
         for index, prediction in zip(order, model.predict_pictures(ready, images_per_pass), strict=True):
             found[index] = dataclasses.replace(prediction, source=pictures.paths[index])
             show(len(found), len(pictures))
     return [found[index] for index in range(len(pictures))]
-
-
-def _size_on_disk(path: Path) -> tuple[int, int]:
-    with Image.open(path) as image:
-        return image.size
 
 
 def measure(

@@ -39,6 +39,20 @@ def read_image(path: str | Path) -> np.ndarray:
         raise DataError(f"{path}: {_reason(path, error)}") from None
 
 
+def image_size(path: str | Path) -> tuple[int, int]:
+    """Return the (height, width) that `read_image` will give, from the file's header where that says it."""
+    try:
+        with Image.open(path) as opened:
+            if opened.format != "TIFF":  # TIFF turns itself upright only while loading
+                width, height = opened.size
+                turned = opened.getexif().get(_ORIENTATION, 1) in (5, 6, 7, 8)
+                return (width, height) if turned else (height, width)
+    except Exception:  # the pixels may still be readable; if not, they say best what is wrong
+        pass
+    height, width = read_image(path).shape[:2]
+    return height, width
+
+
 def problem(path: str | Path) -> str | None:
     """Return what is wrong with the picture, found by decoding it in full, or None when it is good."""
     try:

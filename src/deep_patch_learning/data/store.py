@@ -1,30 +1,92 @@
-"""Decoded pictures, kept in memory as far as it reaches."""
+"""Decoded pictures, held where there is room: on the device, pinned in the host's memory, or decoded at each use."""
 
+import os
 import threading
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 
-import numpy as np
+import torch
+from torch import Tensor
 
 from deep_patch_learning.data.dataset import TaggedPictures
+from deep_patch_learning.data.images import image_size
+
+SHARE = 0.4  # of what is free on the device or in the host's memory may be filled with pictures
+AT_HAND = 4 << 30  # bytes kept on a machine without a GPU
 
 
-class DecodedPictures:
-    """Pictures by index, decoded at first use and kept until `limit` bytes are held; the rest is decoded at each use."""
+class PictureStore:
+    """Pictures by index as (H, W, 3) uint8 tensors.
 
-    def __init__(self, pictures: TaggedPictures, limit: int = 4 << 30) -> None:
+    On a GPU all are decoded once, by `fill`, and held on the device or, where they are too many, in pinned memory of the host.
+    Otherwise each is decoded at its first use and kept until `limit` bytes are held; the rest is decoded at each use.
+    """
+
+    def __init__(self, pictures: TaggedPictures, device: torch.device | str = "cpu", limit: int | None = None) -> None:
+        self.device = torch.device(device)
         self._pictures = pictures
-        self._limit = limit
-        self._held = 0
-        self._images: dict[int, np.ndarray] = {}
+        self._images: dict[int, Tensor] = {}
         self._lock = threading.Lock()
+        self._held = 0
+        self._sizes: list[tuple[int, int]] | None = None
+        self._limit = AT_HAND if limit is None else limit
+        self.place = self._choose_place(limit)
 
-    def __getitem__(self, index: int) -> np.ndarray:
-        """Return picture `index` as (H, W, 3) uint8 RGB."""
+    @property
+    def sizes(self) -> list[tuple[int, int]]:
+        """The (height, width) of each picture, read from the files' headers."""
+        if self._sizes is None:
+            with ThreadPoolExecutor(os.cpu_count() or 1) as pool:
+                self._sizes = list(pool.map(image_size, self._pictures.paths))
+        return self._sizes
+
+    def _choose_place(self, limit: int | None) -> str:
+        if self.device.type != "cuda":
+            return "host"
+        total = sum(height * width * 3 for height, width in self.sizes)
+        free = torch.cuda.mem_get_info(self.device)[0]
+        if total <= (free * SHARE if limit is None else limit):
+            return "device"
+        return "pinned" if total <= _free_memory() * SHARE else "host"
+
+    def fill(self, progress: Callable[[int, int], None] | None = None) -> None:
+        """Decode all pictures with every core, where they are to be held on the device or pinned."""
+        if self.place == "host":
+            return
+        for index, image in self._decode_all():
+            self._images[index] = image.to(self.device) if self.place == "device" else image.pin_memory()
+            if progress is not None:
+                progress(index + 1, len(self._pictures))
+
+    def _decode_all(self) -> Iterator[tuple[int, Tensor]]:
+        """Yield pictures in order; only a few wait decoded at any time."""
+        ahead = 64
+        with ThreadPoolExecutor(os.cpu_count() or 1) as pool:
+            waiting = [pool.submit(self._decode, index) for index in range(min(ahead, len(self._pictures)))]
+            for index in range(len(self._pictures)):
+                yield index, waiting[index % ahead].result()
+                if index + ahead < len(self._pictures):
+                    waiting[index % ahead] = pool.submit(self._decode, index + ahead)
+
+    def _decode(self, index: int) -> Tensor:
+        return torch.from_numpy(self._pictures.read(index))
+
+    def __getitem__(self, index: int) -> Tensor:
+        """Return picture `index` as (H, W, 3) uint8 RGB, wherever it is held."""
         image = self._images.get(index)
         if image is not None:
             return image
-        image = self._pictures.read(index)
+        image = self._decode(index)
         with self._lock:
             if index not in self._images and self._held + image.nbytes <= self._limit:
                 self._images[index] = image
                 self._held += image.nbytes
         return image
+
+
+def _free_memory() -> int:
+    """Return the bytes of the host's memory that are free."""
+    try:
+        return os.sysconf("SC_AVPHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+    except (ValueError, OSError, AttributeError):  # a system that does not say: take it that there is little
+        return 2 << 30

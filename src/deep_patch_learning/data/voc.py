@@ -8,10 +8,18 @@ from dataclasses import dataclass
 from pathlib import Path
 from xml.etree import ElementTree
 
+from deep_patch_learning.data.dataset import TaggedPictures
 from deep_patch_learning.data.images import IMAGE_SUFFIXES
-from deep_patch_learning.data.table import TagRow, TagTable, read_list, sorted_classes
+from deep_patch_learning.data.table import TagRow, TagTable, read_list, sorted_classes, to_pictures
 from deep_patch_learning.data.text import near_file, read_lines
 from deep_patch_learning.errors import DataError
+
+# fmt: off
+VOC_CLASSES = (
+    "aeroplane", "bicycle", "bird", "boat", "bottle", "bus", "car", "cat", "chair", "cow",
+    "diningtable", "dog", "horse", "motorbike", "person", "pottedplant", "sheep", "sofa", "train", "tvmonitor",
+)
+# fmt: on
 
 _WANTED = "one image id per line"
 
@@ -50,6 +58,21 @@ def read_voc(folder: Path, split: str | None) -> TagTable:
         return TagTable(source, folder, rows, tuple(sorted(lists.class_names())))
     rows = _rows_from_annotations(folder, ids, source)
     return TagTable(source, folder, rows, _annotated_classes(folder, lists, rows))
+
+
+def read_voc_names(folder: Path, split: str = "test", classes: Sequence[str] = VOC_CLASSES) -> TaggedPictures:
+    """Return the pictures of a list with every tag unknown: for a test set whose annotations are kept from us."""
+    lists = _find_lists(folder)
+    if split in lists.splits:
+        source = lists.splits[split]
+        lines = read_lines(source, _WANTED)
+    else:
+        source, lines = read_list(split, folder, lists.splits, folder)
+    if not (folder / "JPEGImages").is_dir():
+        raise DataError(f"{folder}: wanted a VOC folder, but it has no JPEGImages. Give the folder that holds them.")
+    find = _Images(folder)
+    rows = [TagRow(place, image_id, find(image_id), (), classes) for place, image_id in _with_places(lines)]
+    return to_pictures(TagTable(source, folder, rows, tuple(classes)), None, None)
 
 
 def objects(path: Path) -> list[tuple[str, bool, ElementTree.Element]]:

@@ -89,6 +89,21 @@ def vgg16() -> Trunk:
     return Trunk(Backbone(features, 512, 16), 7, layers, names, "VGG16_Weights.IMAGENET1K_V1")
 
 
+def vgg16_caffe() -> Trunk:
+    """Return VGG16 for the weights its authors trained with Caffe: layers conv1_1 to conv5_3, BGR pixels from 0 to 255."""
+    from torchvision.models.vgg import cfgs, make_layers
+
+    features = make_layers(cfgs["D"])[:-1]
+    for layer in features:
+        if isinstance(layer, nn.MaxPool2d):
+            layer.ceil_mode = True  # Caffe rounds the sizes of its maps up
+    places = [index for index, layer in enumerate(features) if isinstance(layer, nn.Conv2d)]
+    theirs = [f"conv{block}_{n}." for block, count in enumerate((2, 2, 3, 3, 3), start=1) for n in range(1, count + 1)]
+    names = {name: f"backbone.body.{place}." for name, place in zip(theirs, places, strict=True)}
+    names |= {f"{fc}.": f"patch_features.{fc}." for fc in ("fc6", "fc7")}
+    return Trunk(Backbone(features, 512, 16, CAFFE), 7, FullyConnected(512 * 7 * 7, 4096, 4096), names)
+
+
 def resnet50(stride_in_first: bool = False) -> Trunk:
     """Return ResNet-50: convolutions to layer3 at stride 16, layer4 on each patch.
 
@@ -172,6 +187,7 @@ BACKBONES: dict[str, Callable[[], Trunk]] = {
     "alexnet": alexnet,
     "caffenet": caffenet,
     "vgg16": vgg16,
+    "vgg16-caffe": vgg16_caffe,
     "resnet50": resnet50,
     "resnet50-v1": lambda: resnet50(stride_in_first=True),
     "tiny": tiny,

@@ -41,10 +41,9 @@ def maximum_over_patches(values: Tensor, rows: Tensor, inside: Tensor | None = N
     there = rows >= 0  # (I, M)
     flat = rows.clamp(min=0).flatten()
     candidates = values.detach().index_select(0, flat).view(images, most, -1)
-    if inside is None:
-        member = there[:, :, None]
-    else:
-        member = there[:, :, None] & inside.index_select(0, flat).view(images, most, cells)  # (I, M, K)
+    member = there[:, :, None]  # (I, M, K)
+    if inside is not None:
+        member = member & inside.index_select(0, flat).view(images, most, cells)
     places = [candidates.masked_fill(~member[:, :, k, None], -torch.inf).argmax(dim=1) for k in range(cells)]  # (I, N)
     winner = rows.clamp(min=0).gather(1, torch.cat(places, dim=1)).view(images * cells, -1)
     empty = ~member.any(dim=1)  # (I, K)

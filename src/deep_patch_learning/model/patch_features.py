@@ -1,6 +1,7 @@
 """The layers between the SPP layer and the heads: one pooled map per patch -> one feature vector per patch."""
 
 import torch
+import torch.nn.functional as F
 from torch import Tensor, nn
 
 from deep_patch_learning.model.backbone import freeze_norms
@@ -18,8 +19,18 @@ class FullyConnected(nn.Module):
 
     def forward(self, pooled: Tensor) -> Tensor:
         """Return patch features (P, K) of pooled maps (P, D, s, s)."""
-        hidden = self.dropout(torch.relu(self.fc6(pooled.flatten(1))))  # (P, hidden)
+        hidden = self.dropout(torch.relu(self._fc6(pooled)))  # (P, hidden)
         return self.dropout(torch.relu(self.fc7(hidden)))  # (P, K)
+
+    def _fc6(self, pooled: Tensor) -> Tensor:
+        if pooled.is_contiguous():
+            return self.fc6(pooled.flatten(1))
+        # channels last in memory: turning the weights once is cheaper than turning every patch
+        channels = pooled.shape[1]
+        weight = self.fc6.weight.to(pooled.dtype).view(self.fc6.out_features, channels, -1)
+        return F.linear(
+            pooled.permute(0, 2, 3, 1).flatten(1), weight.transpose(1, 2).flatten(1), self.fc6.bias.to(pooled.dtype)
+        )
 
 
 class ConvolutionalStage(nn.Module):

@@ -8,6 +8,10 @@ from torch import Tensor, nn
 
 from deep_patch_learning.errors import ModelError, did_you_mean
 from deep_patch_learning.model.backbones import Trunk
+from deep_patch_learning.model.caffe import read_caffemodel
+
+_SUFFIXES = (".safetensors", ".pth", ".pt", ".caffemodel")
+_WANTED_FILE = "a .pth, .safetensors or .caffemodel file"
 
 
 @dataclass(frozen=True)
@@ -33,17 +37,20 @@ def _shorten(names: tuple[str, ...], shown: int = 6) -> str:
 
 
 def read_weights(source: str, trunk: Trunk) -> dict[str, Tensor]:
-    """Return the tensors of `source`: `imagenet`, a torchvision weights name, a `.pth` / `.safetensors` file, or `shipped`."""
+    """Return the tensors of `source`: `imagenet`, a torchvision weights name, a weight file, or `shipped`.
+
+    A weight file is a state_dict (`.pth`, `.pt`, `.safetensors`) or Caffe's `.caffemodel`.
+    """
     if source == "shipped":
         if trunk.shipped_weights is None:
             raise ModelError("no weights are shipped for this backbone. Use 'imagenet' or a local file.")
         return _read_file(Path(__file__).with_name(trunk.shipped_weights))
     path = Path(source)
-    if path.suffix in (".safetensors", ".pth", ".pt"):
+    if path.suffix in _SUFFIXES:
         return _read_file(path)
     name = trunk.torchvision_weights if source.lower() == "imagenet" else source
     if name is None:
-        raise ModelError("this backbone has no torchvision weights. Give a local .pth or .safetensors file.")
+        raise ModelError(f"this backbone has no torchvision weights. Give the path of {_WANTED_FILE}.")
     from torchvision.models import get_weight
 
     try:
@@ -64,12 +71,14 @@ def read_weights(source: str, trunk: Trunk) -> dict[str, Tensor]:
 def check_source(source: str) -> None:
     """Raise `ModelError` if `source` is a weight file that is not there; nothing is read."""
     path = Path(source)
-    if path.suffix in (".safetensors", ".pth", ".pt") and not path.is_file():
-        raise ModelError(f"{path}: there is no such weight file. Give the path of a .pth or .safetensors file.")
+    if path.suffix in _SUFFIXES and not path.is_file():
+        raise ModelError(f"{path}: there is no such weight file. Give the path of {_WANTED_FILE}.")
 
 
 def _read_file(path: Path) -> dict[str, Tensor]:
     check_source(str(path))
+    if path.suffix == ".caffemodel":
+        return read_caffemodel(path)
     try:
         if path.suffix == ".safetensors":
             from safetensors.torch import load_file
@@ -90,9 +99,9 @@ def _read_file(path: Path) -> dict[str, Tensor]:
 def fill(network: nn.Module, trunk: Trunk, tensors: dict[str, Tensor], source: str) -> FilledLayers:
     """Copy pretrained tensors into `network` and return what was filled, what is new and what was not used."""
     own = network.state_dict()
-    renamed = {_own_name(name, trunk, own): (name, tensor) for name, tensor in tensors.items()}
     filled, unused = {}, []
-    for target, (name, tensor) in renamed.items():
+    for name, tensor in tensors.items():
+        target = _own_name(name, trunk, own)
         if target is None or target not in own:
             unused.append(name)
             continue
@@ -103,9 +112,10 @@ def fill(network: nn.Module, trunk: Trunk, tensors: dict[str, Tensor], source: s
             )
         filled[target] = tensor
     if not any(name.startswith("backbone.") for name in filled):
+        hint = " Caffe's weights go into caffenet or vgg16-caffe." if source.endswith(".caffemodel") else ""
         raise ModelError(
             f"{source}: none of its {len(tensors)} tensors ({_shorten(tuple(tensors))}) fits the backbone. "
-            "Check that --backbone names the network these weights were trained for."
+            f"Check that --backbone names the network these weights were trained for.{hint}"
         )
     with torch.no_grad():
         for target, tensor in filled.items():

@@ -6,7 +6,7 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 import torch
@@ -14,14 +14,15 @@ from torch import Tensor, nn
 
 from deep_patch_learning.data.batch import Batch
 from deep_patch_learning.data.dataset import TaggedPictures
-from deep_patch_learning.data.store import DecodedPictures
-from deep_patch_learning.data.transforms import collate
-from deep_patch_learning.devices import usable_device
+from deep_patch_learning.data.store import PictureStore
+from deep_patch_learning.data.transforms import Layout, lay_out, render, shape_of
+from deep_patch_learning.devices import usable_device, usable_precision
 from deep_patch_learning.errors import TrainingError
 from deep_patch_learning.losses import HeadLosses
 from deep_patch_learning.model.backbone import Backbone
 from deep_patch_learning.model.build import build_network
 from deep_patch_learning.model.weights import FilledLayers
+from deep_patch_learning.progress import bar, console
 from deep_patch_learning.training.checkpoint import (
     read_checkpoint,
     restore_network,
@@ -30,9 +31,9 @@ from deep_patch_learning.training.checkpoint import (
 )
 from deep_patch_learning.training.recipe import Recipe
 from deep_patch_learning.training.run import RunFolder
-from deep_patch_learning.training.visits import Visit, VisitPlan, ahead, see
+from deep_patch_learning.training.visits import Visit, VisitPlan, ahead, draw_patches
 
-Pass = tuple[Batch, Tensor, list[Visit]]
+Pass = tuple[Layout, Tensor, list[Visit]]
 
 
 @dataclass(frozen=True)
@@ -52,8 +53,8 @@ class Writing:
     checkpoint_seconds: float = 60.0
 
 
-def make_optimiser(network: nn.Module, recipe: Recipe) -> torch.optim.Optimizer:
-    """Return the optimiser; each group carries `factor`, what its learning rate is multiplied by.
+def make_optimiser(network: nn.Module, recipe: Recipe, fused: bool = False) -> torch.optim.Optimizer:
+    """Return the optimiser; each group carries `factor`, what its learning rate is multiplied by; `fused` is for a GPU.
 
     Biases (and norms) have no weight decay. Biases learn `bias_learning_rate` times as fast, heads `head_learning_rate`.
     """
@@ -68,8 +69,8 @@ def make_optimiser(network: nn.Module, recipe: Recipe) -> torch.optim.Optimizer:
         {"params": members, "factor": factor, "weight_decay": decay} for (factor, decay), members in groups.items()
     ]
     if recipe.optimiser == "sgd":
-        return torch.optim.SGD(parameters, lr=recipe.learning_rate, momentum=recipe.momentum)
-    return torch.optim.AdamW(parameters, lr=recipe.learning_rate)
+        return torch.optim.SGD(parameters, lr=recipe.learning_rate, momentum=recipe.momentum, fused=fused)
+    return torch.optim.AdamW(parameters, lr=recipe.learning_rate, fused=fused)
 
 
 class Trainer:
@@ -93,8 +94,6 @@ class Trainer:
             raise TrainingError("there is no picture to train on. Check --split and the data set.")
         self.recipe, self.pictures, self.patches, self.run = recipe, pictures, patches, run
         self.writing = writing or Writing()
-        self.plan = VisitPlan(len(pictures), recipe)
-        self.images = DecodedPictures(pictures)
         self.labels = torch.from_numpy(pictures.labels)
         self.losses = HeadLosses(recipe.reduction, recipe.unknown)
         torch.manual_seed(recipe.seed)
@@ -108,13 +107,20 @@ class Trainer:
                 recipe.bands,
                 recipe.weights or None,
             )
-        self.bare: Any = network
+        self.bare = cast(Any, network)
         backbone: Backbone = self.bare.backbone
         backbone.frozen_norm |= recipe.freeze_backbone
         self.fabric = _fabric(device, recipe.precision)
-        self.network, self.optimiser = self.fabric.setup(self.bare, make_optimiser(self.bare, recipe))
+        self.images = PictureStore(pictures, self.fabric.device)
+        shapes = [shape_of(*size, recipe.shapes) for size in self.images.sizes] if recipe.shapes else None
+        self.plan = VisitPlan(len(pictures), recipe, shapes)
+        on_gpu = self.fabric.device.type == "cuda"
+        if on_gpu:
+            self.bare.to(memory_format=torch.channels_last)
+        self.network, self.optimiser = self.fabric.setup(self.bare, make_optimiser(self.bare, recipe, fused=on_gpu))
         self.step = 0
         self._since_log: list[dict[str, Tensor]] = []
+        self._said: set[str] = set()
         self._logged_at, self._started = 0, time.monotonic()
 
     def resume(self) -> int:
@@ -138,6 +144,8 @@ class Trainer:
         self.network.train()
         last_saved = time.monotonic()
         loss: float | None = None
+        with bar("decoding") as show:
+            self.images.fill(show)
         with _stop_flag() as stop:
             threads = 0 if self.fabric.device.type == "cpu" else 4
             for passes in ahead(self._prepare, range(self.step, self.recipe.total_steps), threads=threads):
@@ -163,11 +171,14 @@ class Trainer:
         save_checkpoint(self.run.checkpoint, self.step, self.bare, self.optimiser)
 
     def _prepare(self, step: int) -> list[Pass]:
-        made = []
-        for visits in self.plan.passes_of(step):
-            views = [see(v, self.images[v.picture], self.patches[v.picture], self.recipe) for v in visits]
-            made.append((collate(views), self.labels[[v.picture for v in visits]], visits))
-        return made
+        return [self._lay_out(visits) for visits in self.plan.passes_of(step)]
+
+    def _lay_out(self, visits: list[Visit]) -> Pass:
+        """Return all of a pass but its pixels."""
+        patches = [draw_patches(self.patches[v.picture], self.recipe, v.number) for v in visits]
+        originals = [_size(self.images[v.picture]) for v in visits]
+        layout = lay_out(originals, patches, visits[0].scale, [v.flip for v in visits], self.recipe.shapes)
+        return _pinned(layout, self.fabric.device), self.labels[[v.picture for v in visits]], visits
 
     def _take_step(self, passes: list[Pass]) -> None:
         """Move the weights once, by the mean gradient over the images of all passes."""
@@ -176,15 +187,18 @@ class Trainer:
         self.bare.backbone.requires_grad_(not (heads_alone or self.recipe.freeze_backbone))
         for group in self.optimiser.param_groups:
             group["lr"] = self.recipe.rate_at(self.step) * group["factor"]
-        for number, (batch, labels, visits) in enumerate(passes):
-            # dropout is seeded by the step, so that a resumed run drops what the unbroken one did
-            torch.manual_seed(_dropout_seed(self.recipe.seed, self.step, number))
-            images, sizes, patches, patch_image = (self.fabric.to_device(part) for part in batch[:4])
-            batch = Batch(images, sizes, patches, patch_image, batch.padded)
-            terms = self.terms(batch, labels.to(batch.images.device), visits)
-            share = len(labels) / self.recipe.batch_images
-            self.fabric.backward(torch.stack(list(terms.values())).sum() * share)
-            self._since_log.append({name: term.detach() * share for name, term in terms.items()})
+        logged = len(self._since_log)
+        while True:
+            try:
+                for number, made in enumerate(passes):
+                    # dropout is seeded by the step, so that a resumed run drops what the unbroken one did
+                    torch.manual_seed(_dropout_seed(self.recipe.seed, self.step, number))
+                    self._take_pass(*made)
+                break
+            except torch.cuda.OutOfMemoryError as error:
+                why = str(error)
+            del self._since_log[logged:]
+            passes = self._halved(passes, why)
         if self.recipe.clip_norm:
             self.fabric.clip_gradients(
                 self.network, self.optimiser, max_norm=self.recipe.clip_norm, error_if_nonfinite=False
@@ -192,6 +206,34 @@ class Trainer:
         self.optimiser.step()
         self.optimiser.zero_grad(set_to_none=True)
         self.step += 1
+
+    def _take_pass(self, layout: Layout, labels: Tensor, visits: list[Visit]) -> None:
+        """Add the gradient of one pass."""
+        batch = render(layout, [self.images[v.picture] for v in visits], self.fabric.device)
+        terms = self.terms(batch, labels.to(self.fabric.device, non_blocking=True), visits)
+        share = len(labels) / self.recipe.batch_images
+        self.fabric.backward(torch.stack(list(terms.values())).sum() * share)
+        self._since_log.append({name: term.detach() * share for name, term in terms.items()})
+
+    def _halved(self, passes: list[Pass], why: str) -> list[Pass]:
+        """Return the passes of a step again, each in two, and forget what was begun of the step."""
+        self.optimiser.zero_grad(set_to_none=True)
+        torch.cuda.empty_cache()
+        largest = max(passes, key=lambda made: len(made[2]))
+        if len(largest[2]) == 1:
+            patches = max(len(made[0].patches) for made in passes)
+            raise TrainingError(
+                f"the device's memory does not hold one picture with {patches} patches ({why.split('.')[0]}). "
+                f"Use fewer, --set max_patches={max(patches // 2, 1)}, or smaller --scales."
+            )
+        self._say_once(f"{len(largest[2])} pictures do not fit the device's memory at once: they pass in halves")
+        halves = [[v[: len(v) // 2], v[len(v) // 2 :]] for _, _, v in passes]
+        return [self._lay_out(part) for pair in halves for part in pair if part]
+
+    def _say_once(self, words: str) -> None:
+        if words not in self._said:
+            self._said.add(words)
+            console.print(words, markup=False, style="yellow")
 
     def terms(self, batch: Batch, labels: Tensor, visits: Sequence[Visit]) -> dict[str, Tensor]:
         """Return the named loss terms of one pass; their sum is what training minimises."""
@@ -229,6 +271,17 @@ class Trainer:
             )
 
 
+def _size(image: Tensor) -> tuple[int, int]:
+    return image.shape[0], image.shape[1]
+
+
+def _pinned(layout: Layout, device: torch.device) -> Layout:
+    """Return the layout with its tensors in memory that the device can fetch while the host goes on."""
+    if device.type != "cuda":
+        return layout
+    return layout._replace(patches=layout.patches.pin_memory(), patch_image=layout.patch_image.pin_memory())
+
+
 def _dropout_seed(seed: int, step: int, number: int) -> int:
     return int(np.random.SeedSequence((seed, step, number)).generate_state(1, np.uint64)[0] >> 1)
 
@@ -239,9 +292,7 @@ def _fabric(device: str, precision: str) -> Any:
     except ImportError:  # the same code comes inside the package `lightning` too
         from lightning.fabric import Fabric  # type: ignore[import-not-found,no-redef]
     device = usable_device(device)
-    if precision == "auto":
-        precision = "bf16-mixed" if device == "cuda" and torch.cuda.is_bf16_supported() else "32-true"
-    fabric = Fabric(accelerator=device, devices=1, precision=precision)
+    fabric = Fabric(accelerator=device, devices=1, precision=usable_precision(precision, device))
     fabric.launch()
     return fabric
 

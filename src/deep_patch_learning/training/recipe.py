@@ -35,11 +35,16 @@ class Recipe:
     # pictures and patches
     scales: tuple[int, ...] = PAPER_SCALES
     flips: bool = True
+    shapes: int = (
+        0  # ratios of sides are rounded to multiples of 1 / shapes, so that pictures share sizes; 0: kept as they are
+    )
     patches: str = "selective-search"
     search_mode: SearchMode = "fast"  # of Selective Search; original: as in the paper, at 500 pixels
     min_patch_side: int = 1  # patches with a shorter side are left out; Selective Search only
     max_patches: int = 0  # in training, drawn anew at each visit; 0 means all
     picking: Picking = "best"  # how the box of a class is picked in testing
+    vote_sharpness: float = 1.0  # a patch votes with the exponential of this times its score
+    area_power: float = 0.0  # votes are multiplied by the patch's area to this power
     # loss
     reduction: Reduction = "mean"
     unknown: Unknown = "absent"
@@ -83,6 +88,9 @@ class Recipe:
             "clip_norm",
             "seed",
             "momentum",
+            "shapes",
+            "vote_sharpness",
+            "area_power",
         ):
             if not (getattr(self, field) >= 0 and math.isfinite(getattr(self, field))):
                 raise RunError(f"recipe: {field} = {getattr(self, field)}; it must be 0 or more.")
@@ -183,6 +191,7 @@ def modern(backbone: str = "resnet50", steps: int = 2_500) -> Recipe:
         steps=steps,
         batch_images=8,
         images_per_pass=8,
+        shapes=48,
         min_patch_side=8,
         max_patches=512,
         picking="vote",

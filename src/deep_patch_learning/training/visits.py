@@ -4,15 +4,13 @@ Everything is a pure function of the seed and the number of the visit. So a run 
 what it would have seen, with no random state to store; and pictures can be prepared ahead by threads in any order.
 """
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Hashable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
-from functools import lru_cache
 from typing import TypeVar
 
 import numpy as np
 
-from deep_patch_learning.data.transforms import View, make_view
 from deep_patch_learning.training.recipe import Recipe
 
 Made = TypeVar("Made")
@@ -32,12 +30,22 @@ class VisitPlan:
     """The endless sequence of visits of one training.
 
     An epoch shows every picture once and, with flips, once more mirrored, in an order of its own. The images of one pass share
-    a scale, so that they fit one tensor.
+    a scale. With `shapes`, the shape of each picture, they share a shape too as far as pictures of that shape are left, so that
+    little of a pass is padding; fewer pictures than fill a pass wait for the next epoch.
     """
 
-    def __init__(self, pictures: int, recipe: Recipe) -> None:
+    def __init__(self, pictures: int, recipe: Recipe, shapes: Sequence[Hashable] | None = None) -> None:
         self.pictures = pictures
         self.recipe = recipe
+        self._length = pictures * (2 if recipe.flips else 1)
+        self._shapes: np.ndarray | None = None
+        together = recipe.images_per_pass
+        mixed = shapes is not None and len(set(shapes)) > 1
+        if mixed and together > 1 and recipe.batch_images % together == 0 and self._length >= together:
+            numbers = {shape: number for number, shape in enumerate(sorted(set(shapes or ()), key=repr))}
+            self._shapes = np.array([numbers[shape] for shape in shapes or ()])
+            self._length -= self._length % together
+        self._orders: dict[int, np.ndarray] = {}
 
     def passes_of(self, step: int) -> list[list[Visit]]:
         """Return the visits of a step (from 0), pass by pass."""
@@ -51,15 +59,33 @@ class VisitPlan:
         return int(np.random.default_rng((self.recipe.seed, 1, number)).choice(self.recipe.scales))
 
     def _visit(self, number: int, scale: int) -> Visit:
-        length = self.pictures * (2 if self.recipe.flips else 1)
-        epoch, place = divmod(number, length)
-        drawn = int(_order(self.recipe.seed, epoch, length)[place])
+        epoch, place = divmod(number, self._length)
+        drawn = int(self._order(epoch)[place])
         return Visit(drawn % self.pictures, scale, drawn >= self.pictures, number)
 
+    def _order(self, epoch: int) -> np.ndarray:
+        order = self._orders.get(epoch)
+        if order is None:
+            random = np.random.default_rng((self.recipe.seed, 0, epoch))
+            order = random.permutation(self.pictures * (2 if self.recipe.flips else 1))
+            if self._shapes is not None:
+                order = self._by_shape(order[: self._length], random)
+            self._orders = {e: known for e, known in self._orders.items() if e >= epoch - 2} | {epoch: order}
+        return order
 
-@lru_cache(maxsize=4)
-def _order(seed: int, epoch: int, length: int) -> np.ndarray:
-    return np.random.default_rng((seed, 0, epoch)).permutation(length)
+    def _by_shape(self, order: np.ndarray, random: np.random.Generator) -> np.ndarray:
+        """Return the same entries, passes of one shape each, then in the passes that are left over neighbouring shapes."""
+        assert self._shapes is not None
+        together = self.recipe.images_per_pass
+        shapes = self._shapes[order % self.pictures]
+        whole, left = [], []
+        for shape in np.unique(shapes):
+            own = order[shapes == shape]
+            full = len(own) - len(own) % together
+            whole.append(own[:full])
+            left.append(own[full:])
+        passes = np.concatenate((*whole, *left)).reshape(-1, together)
+        return passes[random.permutation(len(passes))].flatten()
 
 
 def draw_patches(patches: np.ndarray, recipe: Recipe, number: int) -> np.ndarray:
@@ -68,11 +94,6 @@ def draw_patches(patches: np.ndarray, recipe: Recipe, number: int) -> np.ndarray
         return patches
     drawn = np.random.default_rng((recipe.seed, 2, number)).choice(len(patches), recipe.max_patches, replace=False)
     return patches[np.sort(drawn)]
-
-
-def see(visit: Visit, image: np.ndarray, patches: np.ndarray, recipe: Recipe, device: str = "cpu") -> View:
-    """Return what the network sees at a visit."""
-    return make_view(image, draw_patches(patches, recipe, visit.number), visit.scale, visit.flip, device)
 
 
 def ahead(make: Callable[[int], Made], items: Sequence[int], depth: int = 4, threads: int = 2) -> Iterator[Made]:
