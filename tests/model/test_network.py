@@ -117,9 +117,7 @@ def test_wrong_names_are_mended(options: dict, words: str) -> None:
         build_network(classes=3, **options)
 
 
-def test_frozen_batch_norm_stays_in_training() -> None:
+def test_the_frozen_norms_of_a_residual_network_are_part_of_its_convolutions() -> None:
     network = build_network("resnet50", 3)[0].train()
-    norms = [m for m in network.modules() if isinstance(m, torch.nn.BatchNorm2d)]
-    assert norms
-    assert not any(norm.training for norm in norms)
-    assert network.training
+    assert not any(isinstance(m, torch.nn.BatchNorm2d) for m in network.modules())
+    assert all(m.bias is not None for m in network.modules() if isinstance(m, torch.nn.Conv2d))

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor, nn
 
+from deep_patch_learning.model.fused import run
 from deep_patch_learning.model.padding import PaddingGuard
 
 
@@ -64,7 +65,7 @@ class Backbone(nn.Module):
         if self.bgr:
             pixels = pixels.flip(1)
         if sizes is None:
-            return self.body(pixels)
+            return run(self.body, pixels)
         if self._guard is not None:
             return self._guard(self.body, pixels, sizes)
         return self._one_size_at_a_time(pixels, sizes)

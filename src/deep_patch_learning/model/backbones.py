@@ -20,6 +20,7 @@ class Trunk:
 
     `layer_names` maps the beginning of a pretrained layer's name to its name here; `torchvision_weights` names the
     weights that `weights="imagenet"` stands for, and `shipped_weights` the file of this package that `weights="shipped"` does.
+    With `folded`, the frozen norms become part of the convolutions once the weights are filled in.
     """
 
     backbone: Backbone
@@ -28,6 +29,7 @@ class Trunk:
     layer_names: dict[str, str]
     torchvision_weights: str | None = None
     shipped_weights: str | None = None
+    folded: bool = False
 
 
 def alexnet() -> Trunk:
@@ -121,7 +123,7 @@ def resnet50(stride_in_first: bool = False) -> Trunk:
     names = {f"{name}.": f"backbone.body.{name}." for name in kept} | {"layer4.": "patch_features.stage."}
     stage = ConvolutionalStage(whole.layer4, 2048)
     weights = None if stride_in_first else "ResNet50_Weights.IMAGENET1K_V1"
-    return Trunk(Backbone(body, 1024, 16, frozen_norm=True), 7, stage, names, weights)
+    return Trunk(Backbone(body, 1024, 16, frozen_norm=True), 7, stage, names, weights, folded=True)
 
 
 def tiny(channels: int = 48, width: int = 128) -> Trunk:

@@ -8,6 +8,7 @@ from deep_patch_learning.errors import ModelError, did_you_mean
 from deep_patch_learning.model.backbones import trunk as build_trunk
 from deep_patch_learning.model.classification import PAPER_BANDS, PROGRAM_BANDS, ClassificationHead, SpatialPyramid
 from deep_patch_learning.model.discovery import DiscoveryHead
+from deep_patch_learning.model.fused import fold_norms
 from deep_patch_learning.model.network import HEADS, DeepPatchNet
 from deep_patch_learning.model.pooling import SpatialPyramidPooling
 from deep_patch_learning.model.weights import FilledLayers, fill, read_weights
@@ -44,5 +45,12 @@ def build_network(
         for layer in (trunk.patch_features.fc6, trunk.patch_features.fc7):
             nn.init.normal_(layer.weight, std=0.01)  # type: ignore[union-attr,arg-type]
             nn.init.zeros_(layer.bias)  # type: ignore[union-attr,arg-type]
-    report = fill(network, trunk, read_weights(weights, trunk), weights) if weights else None
+    tensors = read_weights(weights, trunk) if weights else {}
+    # weights that a training of ours wrote have their norms folded already
+    folded_before = "backbone.body.conv1.bias" in tensors
+    if trunk.folded and folded_before:
+        fold_norms(network)
+    report = fill(network, trunk, tensors, weights) if weights else None
+    if trunk.folded and not folded_before:
+        fold_norms(network)
     return network, report

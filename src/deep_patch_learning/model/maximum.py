@@ -44,7 +44,7 @@ def maximum_over_patches(values: Tensor, rows: Tensor, inside: Tensor | None = N
     member = there[:, :, None]  # (I, M, K)
     if inside is not None:
         member = member & inside.index_select(0, flat).view(images, most, cells)
-    places = [candidates.masked_fill(~member[:, :, k, None], -torch.inf).argmax(dim=1) for k in range(cells)]  # (I, N)
-    winner = rows.clamp(min=0).gather(1, torch.cat(places, dim=1)).view(images * cells, -1)
+    place = candidates[:, :, None].masked_fill(~member[..., None], -torch.inf).argmax(dim=1)  # (I, K, N)
+    winner = rows.clamp(min=0).gather(1, place.flatten(1)).view(images * cells, -1)
     empty = ~member.any(dim=1)  # (I, K)
     return values.gather(0, winner).view(images, cells, -1).masked_fill(empty[:, :, None], 0)

@@ -5,6 +5,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from deep_patch_learning.model.backbone import freeze_norms
+from deep_patch_learning.model.fused import run
 
 
 class FullyConnected(nn.Module):
@@ -43,7 +44,7 @@ class ConvolutionalStage(nn.Module):
 
     def forward(self, pooled: Tensor) -> Tensor:
         """Return patch features (P, K) of pooled maps (P, D, s, s)."""
-        return self.stage(pooled).mean(dim=(2, 3))
+        return run(self.stage, pooled).mean(dim=(2, 3))
 
     def train(self, mode: bool = True) -> "ConvolutionalStage":
         """Return itself in training mode, with pretrained batch norm left as it is."""

@@ -71,7 +71,9 @@ def bin_edges(low: Tensor, high: Tensor, size: int, cells: int) -> tuple[Tensor,
     The rule of `torchvision.ops.roi_pool`: corners are rounded half up, both ends count, bins take floor and ceil.
     """
     start, end = torch.floor(low + 0.5), torch.floor(high + 0.5)
-    step = ((end - start + 1).clamp(min=1) / size)[:, None]  # (P, 1)
+    cells_of_patch = (end - start + 1).clamp(min=1)
+    # a GPU divides by a plain number through its inverse, which is not exact: divide by a tensor
+    step = (cells_of_patch / torch.full_like(cells_of_patch, size))[:, None]  # (P, 1)
     number = torch.arange(size, device=low.device, dtype=low.dtype)
     begin = torch.floor(number * step) + start[:, None]
     finish = torch.ceil((number + 1) * step) + start[:, None]

@@ -117,6 +117,8 @@ class Trainer:
         on_gpu = self.fabric.device.type == "cuda"
         if on_gpu:
             self.bare.to(memory_format=torch.channels_last)
+            if usable_precision(recipe.precision, "cuda") != "32-true":
+                torch.set_float32_matmul_precision("high")  # of the heads, whose features come in half precision anyway
         self.network, self.optimiser = self.fabric.setup(self.bare, make_optimiser(self.bare, recipe, fused=on_gpu))
         self.step = 0
         self._since_log: list[dict[str, Tensor]] = []
@@ -147,7 +149,8 @@ class Trainer:
         with bar("decoding") as show:
             self.images.fill(show)
         with _stop_flag() as stop:
-            threads = 0 if self.fabric.device.type == "cpu" else 4
+            # where nothing has to be decoded, threads would only take the interpreter from the one that feeds the device
+            threads = 4 if self.fabric.device.type == "cuda" and self.images.place == "host" else 0
             for passes in ahead(self._prepare, range(self.step, self.recipe.total_steps), threads=threads):
                 self._take_step(passes)
                 if self.step % self.writing.log_steps == 0 or self.step == self.recipe.total_steps:

@@ -1,0 +1,137 @@
+"""Convolution, frozen norm, residual sum and ReLU as one kernel, forward and in training.
+
+A residual network whose batch norms are frozen is a chain of convolutions with biases: `fold_norms` makes it one. On a GPU in
+half precision `run` then passes such chains through cuDNN's fused convolutions. Left to separate kernels, the norms, sums and
+ReLUs take more time than the convolutions.
+"""
+
+import itertools
+from typing import Any, cast
+
+import torch
+from torch import Tensor, nn
+from torch.utils.weak import WeakTensorKeyDictionary
+
+
+def fold_norms(module: nn.Module) -> None:
+    """Fold each batch norm into the convolution in front of it, in place; the function computed stays the same."""
+    from torchvision.models.resnet import Bottleneck
+
+    for block in module.modules():
+        if isinstance(block, Bottleneck):
+            for number in (1, 2, 3):
+                _fold(block, f"conv{number}", f"bn{number}")
+        elif isinstance(block, nn.Sequential):
+            names = list(block._modules)
+            for first, second in itertools.pairwise(names):
+                if isinstance(block._modules[first], nn.Conv2d) and isinstance(block._modules[second], nn.BatchNorm2d):
+                    _fold(block, first, second)
+
+
+def _fold(block: nn.Module, conv: str, norm: str) -> None:
+    from torch.nn.utils.fusion import fuse_conv_bn_eval
+
+    convolution, batch_norm = getattr(block, conv), getattr(block, norm)
+    if isinstance(batch_norm, nn.BatchNorm2d):
+        # copied into the same module, which may carry hooks
+        fused = fuse_conv_bn_eval(convolution.eval(), batch_norm.eval())
+        convolution.weight, convolution.bias = nn.Parameter(fused.weight.detach()), nn.Parameter(fused.bias.detach())
+        setattr(block, norm, nn.Identity())
+
+
+def run(module: nn.Module, maps: Tensor) -> Tensor:
+    """Return `module(maps)`; on a GPU under autocast, chains of convolution, sum and ReLU are one kernel each."""
+    if not (maps.is_cuda and torch.is_autocast_enabled("cuda")):
+        return module(maps)
+    dtype = torch.get_autocast_dtype("cuda")
+    return _run(module, maps.to(dtype).contiguous(memory_format=torch.channels_last))
+
+
+def _run(module: nn.Module, maps: Tensor) -> Tensor:
+    from torchvision.models.resnet import Bottleneck
+
+    if isinstance(module, Bottleneck) and isinstance(module.bn1, nn.Identity):
+        beside = maps if module.downsample is None else _run(module.downsample, maps)
+        maps = _convolve(module.conv1, maps)
+        maps = _convolve(module.conv2, maps)
+        return _convolve(module.conv3, maps, beside)
+    if not isinstance(module, nn.Sequential):
+        return module(maps)
+    layers = [layer for layer in module if not isinstance(layer, nn.Identity)]
+    at = 0
+    while at < len(layers):
+        followed = at + 1 < len(layers) and isinstance(layers[at + 1], nn.ReLU)
+        if followed and _fusible(layers[at]):
+            maps = _convolve(cast(nn.Conv2d, layers[at]), maps)
+            at += 1
+        else:
+            maps = _run(layers[at], maps)
+        at += 1
+    return maps
+
+
+def _fusible(layer: nn.Module) -> bool:
+    # cuDNN's fused kernels want channels in eights, which the colours are not
+    return isinstance(layer, nn.Conv2d) and layer.bias is not None and layer.in_channels % 8 == 0
+
+
+class _HalfCopies:
+    """Weights in half precision, made anew only when the weight has changed."""
+
+    def __init__(self) -> None:
+        self._held = WeakTensorKeyDictionary()
+
+    def __call__(self, weight: Tensor, dtype: torch.dtype) -> Tensor:
+        state = (weight._version, weight.data_ptr(), dtype)
+        held = self._held.get(weight)
+        if held is None or held[0] != state:
+            copy = weight.detach().to(dtype)
+            if copy.ndim == 4:
+                copy = copy.contiguous(memory_format=torch.channels_last)
+            held = self._held[weight] = (state, copy)
+        return held[1]
+
+
+half_copy = _HalfCopies()
+
+
+def _convolve(layer: nn.Conv2d, maps: Tensor, beside: Tensor | None = None) -> Tensor:
+    """Return relu(layer(maps) + beside)."""
+    return _ConvolveRelu.apply(
+        maps, layer.weight, layer.bias, beside, layer.stride, layer.padding, layer.dilation, layer.groups
+    )
+
+
+class _ConvolveRelu(torch.autograd.Function):
+    @staticmethod
+    def forward(  # type: ignore[override]
+        ctx: Any,
+        maps: Tensor,
+        weight: Tensor,
+        bias: Tensor,
+        beside: Tensor | None,
+        stride: Any,
+        padding: Any,
+        dilation: Any,
+        groups: int,
+    ) -> Tensor:
+        halved, shift = half_copy(weight, maps.dtype), half_copy(bias, maps.dtype)
+        if beside is None:
+            out = torch.cudnn_convolution_relu(maps, halved, shift, stride, padding, dilation, groups)
+        else:
+            out = torch.cudnn_convolution_add_relu(maps, halved, beside, 1.0, shift, stride, padding, dilation, groups)
+        ctx.save_for_backward(maps, halved, out)
+        ctx.way = (list(stride), list(padding), list(dilation), groups)
+        ctx.beside = beside is not None
+        return out
+
+    @staticmethod
+    def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor | None, ...]:  # type: ignore[override]
+        maps, halved, out = ctx.saved_tensors
+        stride, padding, dilation, groups = ctx.way
+        gradient = torch.ops.aten.threshold_backward(gradient, out, 0)
+        wanted = [ctx.needs_input_grad[0], ctx.needs_input_grad[1], ctx.needs_input_grad[2]]
+        to_maps, to_weight, to_bias = torch.ops.aten.convolution_backward(
+            gradient, maps, halved, [len(halved)], stride, padding, dilation, False, [0, 0], groups, wanted
+        )
+        return to_maps, to_weight, to_bias, gradient if ctx.beside else None, None, None, None, None
