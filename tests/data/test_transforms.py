@@ -6,7 +6,15 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from deep_patch_learning.data.transforms import collate, make_view, original_boxes, scaled_size
+from deep_patch_learning.data.transforms import (
+    collate,
+    lay_out,
+    make_view,
+    original_boxes,
+    render,
+    scaled_size,
+    shape_of,
+)
 
 SIDES = st.integers(20, 120)
 
@@ -82,3 +90,46 @@ def test_a_small_picture_is_padded_to_what_the_backbones_need() -> None:
     assert batch.images.shape == (1, 3, 64, 64)
     assert batch.padded
     assert batch.sizes.tolist() == [[2, 32]]
+
+
+@pytest.mark.parametrize("flips", [(False, False), (True, False)])
+@pytest.mark.parametrize("shapes", [0, 48])
+def test_a_rendered_layout_equals_views_put_together(flips: tuple[bool, bool], shapes: int) -> None:
+    random = np.random.default_rng(3)
+    images = [random.integers(0, 256, size, np.uint8) for size in ((60, 80, 3), (90, 120, 3))]
+    patches = [np.array([[0, 0, 40, 30], [5, 6, 70, 50]]), np.array([[10, 20, 100, 80]])]
+    layout = lay_out([image.shape[:2] for image in images], patches, 96, flips, shapes)
+    batch = render(layout, [torch.from_numpy(image) for image in images])
+    expected = collate([make_view(i, p, 96, f) for i, p, f in zip(images, patches, flips, strict=True)])
+    for name in ("images", "sizes", "patches", "patch_image"):
+        torch.testing.assert_close(getattr(batch, name), getattr(expected, name))
+    assert batch.counts == (2, 1)
+    assert batch.padded == expected.padded
+
+
+@pytest.mark.parametrize(
+    ("size", "rounded"),
+    [
+        ((375, 500), (360, 480)),
+        ((333, 500), (320, 480)),
+        ((334, 500), (320, 480)),
+        ((500, 375), (480, 360)),
+        ((500, 500), (480, 480)),
+        ((499, 500), (480, 480)),
+        ((500, 499), (480, 480)),
+        ((281, 500), (270, 480)),
+        ((3, 500), (10, 480)),
+    ],
+)
+def test_pictures_of_nearly_one_shape_become_of_one_size(size: tuple[int, int], rounded: tuple[int, int]) -> None:
+    assert scaled_size(*size, 480, shapes=48) == rounded
+
+
+def test_pictures_of_one_shape_are_of_one_size_at_every_scale() -> None:
+    random = np.random.default_rng(0)
+    by_shape: dict[tuple, set] = {}
+    for height, width in random.integers(100, 600, (400, 2)).tolist():
+        found = tuple(scaled_size(height, width, scale, 24) for scale in (160, 480, 688))
+        by_shape.setdefault(shape_of(height, width, 24), set()).add(found)
+        assert abs(found[1][0] / found[1][1] - height / width) < 0.06 * max(height / width, 1) ** 2
+    assert all(len(sizes) == 1 for sizes in by_shape.values())

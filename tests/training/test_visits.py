@@ -70,3 +70,33 @@ def test_ahead_leaves_no_thread_behind_when_it_is_dropped() -> None:
     next(made)
     made.close()
     assert threading.active_count() == before
+
+
+def test_a_pass_holds_pictures_of_one_shape_as_far_as_there_are_some() -> None:
+    recipe = world().replace(batch_images=8, images_per_pass=4, flips=True)
+    shapes = [("wide", 36)] * 21 + [("tall", 36)] * 10 + [("wide", 32)] * 3
+    plan = VisitPlan(len(shapes), recipe, shapes)
+    epoch = [visits for step in range(8) for visits in plan.passes_of(step)]  # 64 of 68 visits: whole passes only
+    seen = Counter((v.picture, v.flip) for visits in epoch for v in visits)
+    assert max(seen.values()) == 1
+    assert sum(seen.values()) == 64
+    pure = sum(len({shapes[v.picture] for v in visits}) == 1 for visits in epoch)
+    assert pure >= 13  # three shapes leave at most three passes to share
+    assert all(len({v.scale for v in visits}) == 1 for visits in epoch)
+    assert plan.passes_of(3) == VisitPlan(len(shapes), recipe, shapes).passes_of(3)
+    later = [visits for step in range(8, 16) for visits in plan.passes_of(step)]
+    assert later != epoch
+
+
+def test_every_picture_has_its_turn_whatever_its_shape() -> None:
+    recipe = world().replace(batch_images=4, images_per_pass=4, flips=False)
+    shapes = [("wide", n) for n in range(10)]  # no two alike, and two of ten wait in each epoch
+    plan = VisitPlan(10, recipe, shapes)
+    seen = Counter(v.picture for step in range(2 * 50) for visits in plan.passes_of(step) for v in visits)
+    assert set(seen) == set(range(10))
+    assert min(seen.values()) > 25
+
+
+def test_one_shape_changes_nothing() -> None:
+    recipe = world()
+    assert VisitPlan(20, recipe, ["same"] * 20).passes_of(7) == VisitPlan(20, recipe).passes_of(7)

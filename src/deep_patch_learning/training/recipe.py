@@ -41,6 +41,7 @@ class Recipe:
     patches: str = "selective-search"
     search_mode: SearchMode = "fast"  # of Selective Search; original: as in the paper, at 500 pixels
     min_patch_side: int = 1  # patches with a shorter side are left out; Selective Search only
+    kept_patches: int = 0  # of each picture, the first in the search's order; 0 means all; Selective Search only
     max_patches: int = 0  # in training, drawn anew at each visit; 0 means all
     picking: Picking = "best"  # how the box of a class is picked in testing
     vote_sharpness: float = 1.0  # a patch votes with the exponential of this times its score
@@ -81,6 +82,7 @@ class Recipe:
             if getattr(self, field) < 1:
                 raise RunError(f"recipe: {field} = {getattr(self, field)}; it must be at least 1.")
         for field in (
+            "kept_patches",
             "max_patches",
             "head_first_steps",
             "warmup_steps",
@@ -250,13 +252,13 @@ def recipe_patches(recipe: Recipe) -> PatchGenerator:
     """Return the patch generator that a recipe names."""
     if recipe.patches != "selective-search":
         return generator(recipe.patches)
-    return selective_search(recipe.search_mode, recipe.min_patch_side)
+    return selective_search(recipe.search_mode, recipe.min_patch_side, recipe.kept_patches)
 
 
-def selective_search(mode: str, min_side: int) -> PatchGenerator:
+def selective_search(mode: str, min_side: int, kept: int = 0) -> PatchGenerator:
     """Return Selective Search in a mode; the original one searches pictures of up to 500 pixels."""
     options = {"max_side": 500} if mode == "original" else {}
-    return generator("selective-search", mode=mode, min_side=min_side, **options)
+    return generator("selective-search", mode=mode, min_side=min_side, max_boxes=kept or None, **options)
 
 
 RECIPES: dict[str, Callable[..., Recipe]] = {"paper": paper, "modern": modern, "world": world}
