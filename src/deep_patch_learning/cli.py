@@ -42,6 +42,10 @@ Limit = Annotated[int | None, typer.Option(min=1, help="Only the first N picture
 Scales = Annotated[
     str | None, typer.Option(help="Longest sides, such as 480,688,1200. Those of training if not given.")
 ]
+Teacher = Annotated[
+    str | None, typer.Option(help="The classifier to distil: imagenet, a torchvision name, or a file with its fc.")
+]
+TeacherBackbone = Annotated[str, typer.Option(help="resnet50, or resnet50-v1 (strides as in the 2015 paper).")]
 Workers = Annotated[int | None, typer.Option(min=1, help="Cores that make patches. All if not given.")]
 
 
@@ -72,6 +76,7 @@ def demo(
         "dpl train photos.csv --out runs/photos",
         "dpl train VOC2007 --split train --out runs/voc --backbone vgg16 --weights imagenet --recipe paper",
         "dpl train photos.csv --out runs/fast --set steps=500 --set learning_rate=1e-4",
+        "dpl train photos.csv --out runs/vgg --backbone vgg16 --weights convs.pth --patch-layers distil --teacher imagenet",
     )
 )
 def train(
@@ -80,11 +85,18 @@ def train(
     split: Split = None,
     recipe: Annotated[str, typer.Option(help="paper, modern or world.")] = "modern",
     backbone: Annotated[
-        str | None, typer.Option(help="caffenet, alexnet, vgg16, resnet50, tiny, timm:NAME (convolutional)")
+        str | None,
+        typer.Option(help="caffenet, alexnet, vgg16, vgg16-caffe, resnet50, tiny, timm:NAME (convolutional)"),
     ] = None,
     weights: Annotated[
-        str | None, typer.Option(help="imagenet, a torchvision name, a .pth or .safetensors, or none.")
+        str | None, typer.Option(help="imagenet, a torchvision name, a .pth, .safetensors or .caffemodel, or none.")
     ] = None,
+    patch_layers: Annotated[
+        str | None, typer.Option(help="distil: first fill fc6 and fc7, in OUT-patch-layers, where --weights lack them.")
+    ] = None,
+    teacher: Teacher = None,
+    teacher_backbone: TeacherBackbone = "resnet50",
+    distil_steps: Annotated[int | None, typer.Option(min=1, help="Steps of distilling.")] = None,
     heads: Annotated[str, typer.Option(help="both, classification or discovery.")] = "both",
     patches: Annotated[str | None, typer.Option(help="selective-search, edge-boxes or sliding-window.")] = None,
     scales: Annotated[str | None, typer.Option(help="Longest sides to train at, such as 480,688.")] = None,
@@ -102,6 +114,7 @@ def train(
     from deep_patch_learning.devices import usable_device
     from deep_patch_learning.model.backbones import check_name
     from deep_patch_learning.model.weights import check_source
+    from deep_patch_learning.patch_layers import before_training, distil_patch_layers
     from deep_patch_learning.progress import console
     from deep_patch_learning.training.recipe import choose, recipe_patches
     from deep_patch_learning.training.run import RunFolder
@@ -112,10 +125,15 @@ def train(
     check_name(chosen.backbone)
     check_source(chosen.weights)
     usable_device(device)
+    layers = before_training(patch_layers, chosen, out, distil_steps, teacher, teacher_backbone)
+    if layers is not None:
+        chosen = chosen.replace(weights=str(layers.weights))
     RunFolder(out).check(chosen)
     pictures = verbs.limited(read_tags(data, split), limit)
     prepared = verbs.prepare(pictures, recipe_patches(chosen), workers=workers)
     source = {"path": str(data.resolve()), "split": split, "limit": limit}
+    if layers is not None and distil_patch_layers(prepared, layers, source, device) is None:
+        raise typer.Exit(130)
     trainer = verbs.train(prepared, chosen, out, source, device)
     finished = trainer.step >= chosen.total_steps
     if not finished:
@@ -131,6 +149,52 @@ def train(
                 {"run": str(out), "steps": trainer.step, "loss": log[-1]["loss"], "broken": len(prepared.broken)}
             )
         )
+
+
+@app.command(
+    epilog=example(
+        "dpl distil VOC2007 --split train --backbone vgg16 --weights convs.pth --teacher imagenet --out runs/layers",
+        "dpl train VOC2007 --split train --backbone vgg16 --weights runs/layers/weights.safetensors --out runs/voc",
+    )
+)
+def distil(
+    data: Data,
+    out: Annotated[Path, typer.Option(help="Gets weights.safetensors. Repeat the command to resume.")],
+    split: Split = None,
+    backbone: Annotated[str, typer.Option(help="The network whose patch layers are new.")] = "vgg16",
+    weights: Annotated[str | None, typer.Option(help="Its convolutions: a file, or a torchvision name.")] = None,
+    teacher: Teacher = "imagenet",
+    teacher_backbone: TeacherBackbone = "resnet50",
+    steps: Annotated[int | None, typer.Option(min=1, help="Steps of distilling.")] = None,
+    seed: Annotated[int, typer.Option(help="Order, scales, flips, patches and new layers.")] = 0,
+    changes: Annotated[
+        list[str], typer.Option("--set", help="Any setting of the recipe, or crop, temperature, dropout, ...")
+    ] = [],  # noqa: B006
+    limit: Limit = None,
+    device: Device = "auto",
+    workers: Workers = None,
+    as_json: Json = False,
+) -> None:
+    """Fill the patch layers of a network that has its convolutions only, from a classifier. Tags and boxes are not read."""
+    from deep_patch_learning import verbs
+    from deep_patch_learning.data.tags import read_tags
+    from deep_patch_learning.devices import usable_device
+    from deep_patch_learning.patch_layers import distil_patch_layers, plan
+    from deep_patch_learning.training.recipe import recipe_patches
+
+    options = {key: value for key, value in {"weights": weights, "steps": steps}.items() if value is not None}
+    settings = {"teacher": teacher, "teacher_backbone": teacher_backbone}
+    layers = plan(out, backbone, seed, changes, options, settings)
+    layers.check()
+    usable_device(device)
+    prepared = verbs.prepare(
+        verbs.limited(read_tags(data, split), limit), recipe_patches(layers.recipe), workers=workers
+    )
+    source = {"path": str(data.resolve()), "split": split, "limit": limit}
+    if distil_patch_layers(prepared, layers, source, device) is None:
+        raise typer.Exit(130)
+    if as_json:
+        print(json.dumps({"weights": str(layers.weights), **layers.read_figures()}))
 
 
 @app.command(
@@ -194,6 +258,95 @@ def evaluate(
         print(json.dumps(figures))
 
 
+@app.command(
+    epilog=example(
+        "dpl compare VOC2007 --split train --test-split val --out comparison",
+        "dpl compare photos.csv --peers dpl,plain,svm --steps 500 --seeds 0,1,2",
+    )
+)
+def compare(
+    data: Data,
+    out: Annotated[Path, typer.Option(help="Where compare.csv and the runs go. Repeat the command to resume.")] = Path(
+        "dpl-compare"
+    ),
+    split: Annotated[str, typer.Option(help="The pictures that every peer trains on.")] = "train",
+    test_split: Annotated[str, typer.Option(help="The pictures that every peer is measured on.")] = "val",
+    peers: Annotated[
+        str, typer.Option(help="Those wanted, with commas.")
+    ] = "dpl,classification,discovery,plain,hcp,svm,whole-image,fast-rcnn",
+    recipe: Annotated[str, typer.Option(help="paper, modern or world.")] = "modern",
+    backbone: Annotated[str | None, typer.Option(help="As of dpl train, for all peers.")] = None,
+    weights: Annotated[str | None, typer.Option(help="As of dpl train, for all peers.")] = None,
+    steps: Annotated[int | None, typer.Option(min=1, help="Steps of training, for all peers.")] = None,
+    seeds: Annotated[str, typer.Option(help="Each peer is trained once for each, such as 0,1,2.")] = "0",
+    hypotheses: Annotated[int, typer.Option(min=1, help="Crops of a test picture, for hcp.")] = 500,
+    changes: Annotated[list[str], typer.Option("--set", help="Any setting of the recipe, KEY=VALUE.")] = [],  # noqa: B006
+    limit: Limit = None,
+    device: Device = "auto",
+    workers: Workers = None,
+    as_json: Json = False,
+) -> None:
+    """Train, measure and time Deep Patch Learning and its peers side by side. Of them, fast-rcnn alone is told the boxes."""
+    import shlex
+
+    from deep_patch_learning.peers.catalogue import chosen_peers
+    from deep_patch_learning.peers.compare import compare as run_comparison
+    from deep_patch_learning.peers.compare import show
+    from deep_patch_learning.training.recipe import choose
+
+    names = chosen_peers(peers)
+    options = {"backbone": backbone, "weights": weights, "steps": steps}
+    chosen = choose(recipe, "both", 0, changes, {k: v for k, v in options.items() if v is not None})
+    command = shlex.join(["dpl", *sys.argv[1:]])
+    numbers = _seeds(seeds)
+    rows = run_comparison(
+        data, split, test_split, chosen, names, out, numbers, device, limit, workers, hypotheses, command
+    )
+    show(rows, out)
+    if as_json:
+        print(json.dumps({"rows": rows, "csv": str(out / "compare.csv")}))
+
+
+@app.command(
+    epilog=example(
+        "dpl reproduce voc2007",
+        "dpl reproduce voc2007 --data VOC2007 --table tasks --backbone alexnet --weights alexnet.pth --seeds 0,1,2",
+        "dpl reproduce voc2012 --data VOC2012 --table main --recipe modern",
+    )
+)
+def reproduce(
+    name: Annotated[str, typer.Argument(help="voc2007 or voc2012.")],
+    data: Annotated[
+        Path | None, typer.Option(help="Its folder, with JPEGImages. Fetched to ./data if not given.")
+    ] = None,
+    table: Annotated[
+        str, typer.Option(help="main, tasks, scales, patches, peers, time, several with commas, or all.")
+    ] = "all",
+    recipe: Annotated[str, typer.Option(help="paper or modern.")] = "paper",
+    backbone: Annotated[str | None, typer.Option(help="As of dpl train. vgg16 in recipe paper.")] = None,
+    weights: Annotated[str | None, typer.Option(help="As of dpl train.")] = None,
+    steps: Annotated[int | None, typer.Option(min=1, help="Steps of each training.")] = None,
+    seeds: Annotated[str, typer.Option(help="Each training is done once for each, such as 0,1,2.")] = "0",
+    changes: Annotated[list[str], typer.Option("--set", help="Any setting of the recipe, KEY=VALUE.")] = [],  # noqa: B006
+    out: Annotated[
+        Path | None, typer.Option(help="Where runs, CSVs and pictures go. runs/NAME if not given. Repeat to resume.")
+    ] = None,
+    limit: Limit = None,
+    device: Device = "auto",
+    workers: Workers = None,
+    as_json: Json = False,
+) -> None:
+    """Fill the paper's tables: ours beside the paper's, what differs, whether its claims hold, and its two figures."""
+    from deep_patch_learning.reproduce.command import Options
+    from deep_patch_learning.reproduce.command import reproduce as run
+
+    found = run(
+        Options(name, data, table, recipe, backbone, weights, steps, seeds, changes, out, device, limit, workers)
+    )
+    if as_json:
+        print(json.dumps(found))
+
+
 @app.command(epilog=example("dpl report runs/voc --data VOC2007 --split val", "dpl report runs/photos"))
 def report(
     run: Annotated[Path, typer.Argument(help="The folder of a run.")],
@@ -239,6 +392,13 @@ def patches(
 
 def _device(name: str) -> str | None:
     return None if name == "auto" else name
+
+
+def _seeds(text: str) -> tuple[int, ...]:
+    parts = [part.strip() for part in text.split(",")]
+    if not all(part.isdigit() for part in parts):
+        raise RunError(f"--seeds {text}: wanted whole numbers with commas, such as 0,1,2.")
+    return tuple(dict.fromkeys(int(part) for part in parts))
 
 
 def _numbers(text: str | None) -> tuple[int, ...] | None:

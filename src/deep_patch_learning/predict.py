@@ -20,7 +20,6 @@ from deep_patch_learning.model.network import Scores
 from deep_patch_learning.patches import PatchGenerator
 from deep_patch_learning.prediction import Prediction
 from deep_patch_learning.progress import console
-from deep_patch_learning.separate import separate
 from deep_patch_learning.training.checkpoint import read_checkpoint, restore_network
 from deep_patch_learning.training.recipe import Recipe, recipe_patches
 from deep_patch_learning.training.run import RunFolder
@@ -252,6 +251,8 @@ class Model:
             console.print(f"the device's memory is short: {self._chunk} patches pass at once from now on", markup=False)
 
     def _finish(self, pictures: list[Picture], ranked: _Ranked) -> Iterator[Prediction]:
+        from deep_patch_learning.separate import separate  # compiled: not needed to load a model
+
         if ranked.ready is not None:
             ranked.ready.synchronize()
         for i, picture in enumerate(pictures):

@@ -23,6 +23,7 @@ def build_network(
     filters: int = 256,
     bands: str = "program",
     weights: str | None = None,
+    head_bias: float = 0.0,
 ) -> tuple[DeepPatchNet, FilledLayers | None]:
     """Return the network and, where `weights` were given, which layers they filled."""
     for head in heads:
@@ -45,6 +46,7 @@ def build_network(
         for layer in (trunk.patch_features.fc6, trunk.patch_features.fc7):
             nn.init.normal_(layer.weight, std=0.01)  # type: ignore[union-attr,arg-type]
             nn.init.zeros_(layer.bias)  # type: ignore[union-attr,arg-type]
+    start_biases(network, head_bias)
     tensors = read_weights(weights, trunk) if weights else {}
     # weights that a training of ours wrote have their norms folded already
     folded_before = "backbone.body.conv1.bias" in tensors
@@ -54,3 +56,11 @@ def build_network(
     if trunk.folded and not folded_before:
         fold_norms(network)
     return network, report
+
+
+def start_biases(network: nn.Module, bias: float) -> None:
+    """Let the layers that give class scores, in the heads of `network`, start with this bias."""
+    for head in (getattr(network, "classification", None), getattr(network, "discovery", None)):
+        layer = getattr(head, "classifier", None) or getattr(head, "patch_classifier", None) or head
+        if isinstance(layer, nn.Linear):
+            nn.init.constant_(layer.bias, bias)

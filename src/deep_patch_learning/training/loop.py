@@ -1,5 +1,6 @@
 """The training loop: visits -> views -> network -> losses -> step, and a run folder that survives any kill."""
 
+import logging
 import signal
 import threading
 import time
@@ -106,6 +107,7 @@ class Trainer:
                 recipe.filters,
                 recipe.bands,
                 recipe.weights or None,
+                recipe.head_bias,
             )
         self.bare = cast(Any, network)
         backbone: Backbone = self.bare.backbone
@@ -295,6 +297,8 @@ def _fabric(device: str, precision: str) -> Any:
     except ImportError:  # the same code comes inside the package `lightning` too
         from lightning.fabric import Fabric  # type: ignore[import-not-found,no-redef]
     device = usable_device(device)
+    # its words on precision are said in the run folder
+    logging.getLogger(Fabric.__module__.split(".")[0]).setLevel(logging.WARNING)
     fabric = Fabric(accelerator=device, devices=1, precision=usable_precision(precision, device))
     fabric.launch()
     return fabric

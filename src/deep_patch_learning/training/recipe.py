@@ -32,6 +32,9 @@ class Recipe:
     heads: tuple[str, ...] = HEADS
     filters: int = 256
     bands: Bands = "program"
+    head_bias: float = (
+        0.0  # where the heads' class scores start; below 0: that most classes are absent need not be learnt
+    )
     # pictures and patches
     scales: tuple[int, ...] = PAPER_SCALES
     flips: bool = True
@@ -98,6 +101,8 @@ class Recipe:
                 raise RunError(f"recipe: {field} = {getattr(self, field)}; it must be 0 or more.")
         if not self.scales or min(self.scales) < 16:
             raise RunError(f"recipe: scales = {list(self.scales)}; give at least one, none below 16 pixels.")
+        if not math.isfinite(self.head_bias):
+            raise RunError(f"recipe: head_bias = {self.head_bias}; it must be a finite number.")
         if not (self.learning_rate > 0 and math.isfinite(self.learning_rate)):
             raise RunError(f"recipe: learning_rate = {self.learning_rate}; it must be above 0.")
 
@@ -179,7 +184,7 @@ def paper(backbone: str = "caffenet", steps: int = 40_000) -> Recipe:
         weights=usual_weights(backbone),
         search_mode="original",
         steps=steps,
-        head_first_steps=steps // 8 if backbone == "vgg16" else 0,
+        head_first_steps=steps // 8 if backbone.startswith("vgg16") else 0,
         drops=(steps * 3 // 4,),
     )
 

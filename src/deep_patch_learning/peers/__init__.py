@@ -1,0 +1,1 @@
+"""The systems we compare with, on the same data, backbones, training loop and measures."""
