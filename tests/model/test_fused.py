@@ -72,14 +72,29 @@ def test_a_fused_body_equals_its_layers_and_so_do_its_gradients(name: str, plain
         torch.testing.assert_close(one, other)
 
 
-def test_the_copy_in_half_precision_follows_its_weight() -> None:
+def test_the_copy_in_half_precision_is_kept_while_nothing_learns() -> None:
     weight = nn.Parameter(torch.ones(8, 8, 1, 1))
-    first = fused.half_copy(weight, torch.bfloat16)
-    assert fused.half_copy(weight, torch.bfloat16) is first
     with torch.no_grad():
+        first = fused.half_copy(weight, torch.bfloat16)
+        assert fused.half_copy(weight, torch.bfloat16) is first
+        assert fused.half_copy(weight, torch.float16).dtype == torch.float16
         weight.mul_(2)
-    assert fused.half_copy(weight, torch.bfloat16).flatten()[0] == 2
-    assert fused.half_copy(weight, torch.float16).dtype == torch.float16
+        assert fused.half_copy(weight, torch.bfloat16).flatten()[0] == 2
+
+
+@pytest.mark.parametrize("way", [{"fused": True}, {"foreach": True}, {}])
+def test_every_step_of_an_optimiser_is_seen_by_the_next_pass(way: dict, plain_kernels: None) -> None:
+    """A fused optimiser changes weights without raising their version; training on old copies looks much like training."""
+    torch.manual_seed(0)
+    body = nn.Sequential(nn.Conv2d(8, 8, 3), nn.ReLU())
+    images = torch.randn(2, 8, 9, 9)
+    optimiser = torch.optim.AdamW(body.parameters(), lr=0.1, **way)
+    for _ in range(3):
+        fused._run(body, images).square().sum().backward()
+        optimiser.step()
+        optimiser.zero_grad()
+        with torch.no_grad():
+            torch.testing.assert_close(fused._run(body, images), body(images))
 
 
 def test_weights_of_our_own_runs_fill_a_folded_network(tmp_path: Path) -> None:

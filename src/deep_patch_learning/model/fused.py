@@ -76,20 +76,29 @@ def _fusible(layer: nn.Module) -> bool:
 
 
 class _HalfCopies:
-    """Weights in half precision, made anew only when the weight has changed."""
+    """Weights in half precision. Those that learn are copied at each pass; the others only once.
+
+    That a weight was changed cannot be seen from outside: fused optimisers write without raising its version. So a weight that
+    takes part in learning is never remembered.
+    """
 
     def __init__(self) -> None:
         self._held = WeakTensorKeyDictionary()
 
     def __call__(self, weight: Tensor, dtype: torch.dtype) -> Tensor:
+        if weight.requires_grad and torch.is_grad_enabled():
+            self._held.pop(weight, None)
+            return _halved(weight, dtype)
         state = (weight._version, weight.data_ptr(), dtype)
         held = self._held.get(weight)
         if held is None or held[0] != state:
-            copy = weight.detach().to(dtype)
-            if copy.ndim == 4:
-                copy = copy.contiguous(memory_format=torch.channels_last)
-            held = self._held[weight] = (state, copy)
+            held = self._held[weight] = (state, _halved(weight, dtype))
         return held[1]
+
+
+def _halved(weight: Tensor, dtype: torch.dtype) -> Tensor:
+    copy = weight.detach().to(dtype)
+    return copy.contiguous(memory_format=torch.channels_last) if copy.ndim == 4 else copy
 
 
 half_copy = _HalfCopies()
@@ -97,12 +106,15 @@ half_copy = _HalfCopies()
 
 def _convolve(layer: nn.Conv2d, maps: Tensor, beside: Tensor | None = None) -> Tensor:
     """Return relu(layer(maps) + beside)."""
-    return _ConvolveRelu.apply(
-        maps, layer.weight, layer.bias, beside, layer.stride, layer.padding, layer.dilation, layer.groups
-    )
+    # here and not in `forward` below, within which no weight seems to learn
+    halves = half_copy(layer.weight, maps.dtype), half_copy(cast(Tensor, layer.bias), maps.dtype)
+    way = (layer.stride, layer.padding, layer.dilation, layer.groups)
+    return _ConvolveRelu.apply(maps, layer.weight, layer.bias, beside, halves, way)
 
 
 class _ConvolveRelu(torch.autograd.Function):
+    """relu(convolution + beside) of `halves`, the copies of weight and bias in half precision; `way` is how it slides."""
+
     @staticmethod
     def forward(  # type: ignore[override]
         ctx: Any,
@@ -110,18 +122,16 @@ class _ConvolveRelu(torch.autograd.Function):
         weight: Tensor,
         bias: Tensor,
         beside: Tensor | None,
-        stride: Any,
-        padding: Any,
-        dilation: Any,
-        groups: int,
+        halves: tuple[Tensor, Tensor],
+        way: tuple[Any, ...],
     ) -> Tensor:
-        halved, shift = half_copy(weight, maps.dtype), half_copy(bias, maps.dtype)
+        halved, shift = halves
         if beside is None:
-            out = torch.cudnn_convolution_relu(maps, halved, shift, stride, padding, dilation, groups)
+            out = torch.cudnn_convolution_relu(maps, halved, shift, *way)
         else:
-            out = torch.cudnn_convolution_add_relu(maps, halved, beside, 1.0, shift, stride, padding, dilation, groups)
+            out = torch.cudnn_convolution_add_relu(maps, halved, beside, 1.0, shift, *way)
         ctx.save_for_backward(maps, halved, out)
-        ctx.way = (list(stride), list(padding), list(dilation), groups)
+        ctx.way = way
         ctx.beside = beside is not None
         return out
 
@@ -130,8 +140,8 @@ class _ConvolveRelu(torch.autograd.Function):
         maps, halved, out = ctx.saved_tensors
         stride, padding, dilation, groups = ctx.way
         gradient = torch.ops.aten.threshold_backward(gradient, out, 0)
-        wanted = [ctx.needs_input_grad[0], ctx.needs_input_grad[1], ctx.needs_input_grad[2]]
+        wanted = list(ctx.needs_input_grad[:3])
         to_maps, to_weight, to_bias = torch.ops.aten.convolution_backward(
             gradient, maps, halved, [len(halved)], stride, padding, dilation, False, [0, 0], groups, wanted
         )
-        return to_maps, to_weight, to_bias, gradient if ctx.beside else None, None, None, None, None
+        return to_maps, to_weight, to_bias, gradient if ctx.beside else None, None, None
