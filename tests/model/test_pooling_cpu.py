@@ -10,7 +10,8 @@ from hypothesis import strategies as st
 from torch import Tensor
 from torchvision.ops import roi_pool
 
-from deep_patch_learning.model.pooling_cpu import _levels, pays, roi_max_pool
+from deep_patch_learning.model.pooling_cpu import pays, roi_max_pool
+from deep_patch_learning.model.pooling_kernels import table_levels
 
 KINDS = (torch.float32, torch.float64)
 
@@ -219,8 +220,8 @@ def test_table_grows_with_the_number_of_patches() -> None:
     bins = torch.tensor([[0, 9], [9, 18]])
     few = bins.expand(1, 2, 2, 2).contiguous().numpy()
     many = bins.expand(500, 2, 2, 2).contiguous().numpy()
-    assert _levels(few, 18 * 18 * 4).tolist() == [1, 1]
-    assert _levels(many, 18 * 18).tolist() == [4, 4]
+    assert table_levels(few, 18 * 18 * 4).tolist() == [1, 1]
+    assert table_levels(many, 18 * 18).tolist() == [4, 4]
 
 
 def test_pays_for_many_patches_and_not_for_few() -> None:

@@ -6,7 +6,7 @@ import torch
 from torch import Tensor, nn
 from torchvision.ops import roi_pool
 
-HAS_TRITON = find_spec("triton") is not None
+HAS_TRITON, HAS_NUMBA = (find_spec(name) is not None for name in ("triton", "numba"))
 
 
 class SpatialPyramidPooling(nn.Module):
@@ -30,4 +30,10 @@ class SpatialPyramidPooling(nn.Module):
         # half precision cannot hold pixel coordinates exactly, so pooling is done in single (or double) precision
         precise = maps if maps.dtype == torch.float64 else maps.float()
         rois = torch.cat((patch_image[:, None].to(precise.dtype), patches.to(precise.dtype)), dim=1)  # (P, 5)
+        if maps.device.type == "cpu" and HAS_NUMBA and not torch.jit.is_tracing():
+            from deep_patch_learning.model.pooling_cpu import pays
+            from deep_patch_learning.model.pooling_cpu import roi_max_pool as pool_on_cpu
+
+            if pays(precise, len(rois), self.size):  # the same numbers, sooner
+                return pool_on_cpu(precise, rois, self.size, 1.0 / self.stride).to(maps.dtype)
         return roi_pool(precise, rois, (self.size, self.size), 1.0 / self.stride).to(maps.dtype)
