@@ -25,6 +25,10 @@ COLUMNS = {
         "recall_70_1000": "recall 0.7, first 1000", "recall_50_all": "recall 0.5, all", "recall_70_all": "recall 0.7, all",
     },
     "patches_profile": {"stage": "stage", "milliseconds": "ms per image"},
+    "pooling_cpu": {
+        "case": "case", "patches": "patches", "torchvision_forward": "torchvision, s", "ours_forward": "ours, s",
+        "forward_ratio": "times as fast", "both_ratio": "times as fast with gradients",
+    },
     "demo": {
         "way": "mean of three seeds", "mAP": "mAP", "mAP_11pt": "mAP 11-point", "CorLoc": "CorLoc",
         "detection_mAP": "detection mAP", "instance_recall": "instance recall",
@@ -44,6 +48,8 @@ def table(name: str) -> str:
     about = rows[0]
     if name == "demo":
         made = f"`python benchmarks/demo_seeds.py`, {about['machine']}, {about['date']};"
+    elif "images" not in about:
+        made = f"`{about['command']}`, seed {about['seed']}, {about['machine']}, {about['date']};"
     else:
         made = f"`{about['command']}`, {about['images']} images, seed {about['seed']}, {about['machine']}, {about['date']};"
     return "\n".join([*lines, "", f"{made} `results/{name}.csv`"])

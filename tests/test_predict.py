@@ -7,6 +7,7 @@ import pytest
 import torch
 
 import deep_patch_learning as dpl
+import deep_patch_learning.predict as predict_module
 from deep_patch_learning import verbs
 from deep_patch_learning.boxes import pairwise_iou
 from deep_patch_learning.data.tags import read_tags
@@ -64,6 +65,33 @@ def test_boxes_of_a_class_hardly_overlap_and_come_best_first(model: Model, pictu
         assert 1 <= mine.sum() <= model.boxes_per_class
         assert np.array_equal(found.found_boxes[mine][0], found.best_boxes[c])
     assert (np.diff(found.found_scores) <= 0).all()
+
+
+def test_too_little_memory_makes_the_chunks_smaller_and_nothing_else(
+    model: Model, pictures: list[Picture], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    expected = next(model.predict_pictures(pictures[:1]))
+    whole, chunks = predict_module.score_on_device, []
+
+    def scarce(*arguments: object) -> object:
+        chunks.append(arguments[-1])
+        if arguments[-1] > most:
+            raise torch.cuda.OutOfMemoryError("CUDA out of memory. Tried to allocate 2.00 GiB.")
+        return whole(*arguments)
+
+    monkeypatch.setattr(predict_module, "score_on_device", scarce)
+    before = model._chunk
+    most = 2_000
+    try:
+        found = next(model.predict_pictures(pictures[:1]))
+        assert chunks == [8_000, 4_000, 2_000]
+        np.testing.assert_allclose(found.image_scores, expected.image_scores, rtol=1e-4, atol=1e-5)
+        assert "2000 patches pass at once from now on" in capsys.readouterr().err
+        most = 0
+        with pytest.raises(RunError, match="Use smaller --scales, or --device cpu"):
+            next(model.predict_pictures(pictures[:1]))
+    finally:
+        model._chunk = before
 
 
 def test_a_vote_elects_the_whole_over_the_part() -> None:

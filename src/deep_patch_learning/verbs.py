@@ -89,10 +89,11 @@ def train(
 
 
 def predict(
-    model: Model, prepared: Prepared, images_per_pass: int = 4, description: str = "predicting"
+    model: Model, prepared: Prepared, images_per_pass: int | None = None, description: str = "predicting"
 ) -> list[Prediction]:
-    """Return the prediction of each picture."""
+    """Return the prediction of each picture; without a number, four share a pass, and eight on a GPU."""
     pictures = prepared.pictures
+    images_per_pass = images_per_pass or (8 if model.device.type == "cuda" else 4)
     # pictures of one size share a pass
     sizes = [scaled_size(*image_size(path), 1_000, model.shapes) for path in pictures.paths]
     order = sorted(range(len(pictures)), key=lambda i: (sizes[i], len(prepared.patches[i]), i))

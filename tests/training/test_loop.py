@@ -125,6 +125,46 @@ def test_two_passes_equal_one_of_both_images(
         torch.testing.assert_close(weights[0][name], weights[1][name], rtol=1e-4, atol=1e-5, msg=name)
 
 
+def test_a_pass_that_does_not_fit_the_memory_is_taken_in_halves(
+    small_prepared: verbs.Prepared, small_recipe: Recipe, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The gradient stays that of the whole step, also of what was begun before the memory ran out."""
+    recipe = small_recipe.replace(scales=(96,), steps=3, images_per_pass=4, warmup_steps=1)
+    short, plain = (trainer(small_prepared, recipe, tmp_path / name) for name in ("short", "plain"))
+    plain.recipe = recipe.replace(images_per_pass=2)
+    plain.plan.recipe = plain.recipe
+    terms, refused = short.terms, []
+
+    def refuse(batch: object, labels: torch.Tensor, visits: list) -> dict[str, torch.Tensor]:
+        found = terms(batch, labels, visits)  # type: ignore[arg-type]
+        if len(visits) > 2:
+            next(iter(found.values())).backward(retain_graph=True)  # some gradient is there already
+            refused.append(len(visits))
+            raise torch.cuda.OutOfMemoryError("CUDA out of memory. Tried to allocate 2.00 GiB.")
+        return found
+
+    short.terms = refuse  # type: ignore[method-assign]
+    assert short.fit()
+    assert plain.fit()
+    assert refused == [4, 4, 4]
+    assert same_weights(tmp_path / "short" / "weights.safetensors", tmp_path / "plain" / "weights.safetensors")
+    said = capsys.readouterr().err
+    assert said.count("4 pictures do not fit the device's memory at once: they pass in halves") == 1
+
+
+def test_one_picture_too_large_for_the_memory_is_a_clear_error(
+    small_prepared: verbs.Prepared, small_recipe: Recipe, tmp_path: Path
+) -> None:
+    made = trainer(small_prepared, small_recipe, tmp_path / "run")
+
+    def refuse(*_: object) -> dict[str, torch.Tensor]:
+        raise torch.cuda.OutOfMemoryError("CUDA out of memory. Tried to allocate 2.00 GiB.")
+
+    made.terms = refuse  # type: ignore[method-assign]
+    with pytest.raises(TrainingError, match=r"does not hold one picture with 16 patches.*--set max_patches=8"):
+        made.fit()
+
+
 def test_heads_alone_come_first(small_prepared: verbs.Prepared, small_recipe: Recipe, tmp_path: Path) -> None:
     recipe = small_recipe.replace(head_first_steps=3, steps=1, freeze_backbone=False, warmup_steps=1)
     made = trainer(small_prepared, recipe, tmp_path / "run")

@@ -109,7 +109,15 @@ def _convolve(layer: nn.Conv2d, maps: Tensor, beside: Tensor | None = None) -> T
     # here and not in `forward` below, within which no weight seems to learn
     halves = half_copy(layer.weight, maps.dtype), half_copy(cast(Tensor, layer.bias), maps.dtype)
     way = (layer.stride, layer.padding, layer.dilation, layer.groups)
+    if not torch.is_grad_enabled():
+        return _kernel(maps, halves, beside, way)
     return _ConvolveRelu.apply(maps, layer.weight, layer.bias, beside, halves, way)
+
+
+def _kernel(maps: Tensor, halves: tuple[Tensor, Tensor], beside: Tensor | None, way: tuple[Any, ...]) -> Tensor:
+    if beside is None:
+        return torch.cudnn_convolution_relu(maps, *halves, *way)
+    return torch.cudnn_convolution_add_relu(maps, halves[0], beside, 1.0, halves[1], *way)
 
 
 class _ConvolveRelu(torch.autograd.Function):
@@ -125,12 +133,8 @@ class _ConvolveRelu(torch.autograd.Function):
         halves: tuple[Tensor, Tensor],
         way: tuple[Any, ...],
     ) -> Tensor:
-        halved, shift = halves
-        if beside is None:
-            out = torch.cudnn_convolution_relu(maps, halved, shift, *way)
-        else:
-            out = torch.cudnn_convolution_add_relu(maps, halved, beside, 1.0, shift, *way)
-        ctx.save_for_backward(maps, halved, out)
+        out = _kernel(maps, halves, beside, way)
+        ctx.save_for_backward(maps, halves[0], out)
         ctx.way = way
         ctx.beside = beside is not None
         return out
