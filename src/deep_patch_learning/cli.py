@@ -105,6 +105,7 @@ def train(
     changes: Annotated[list[str], typer.Option("--set", help="Any setting of the recipe, KEY=VALUE.")] = [],  # noqa: B006
     limit: Limit = None,
     device: Device = "auto",
+    devices: Annotated[int, typer.Option(min=1, help="How many of them; each takes its share of every step.")] = 1,
     workers: Workers = None,
     as_json: Json = False,
 ) -> None:
@@ -134,7 +135,7 @@ def train(
     source = {"path": str(data.resolve()), "split": split, "limit": limit}
     if layers is not None and distil_patch_layers(prepared, layers, source, device) is None:
         raise typer.Exit(130)
-    trainer = verbs.train(prepared, chosen, out, source, device)
+    trainer = verbs.train(prepared, chosen, out, source, device, devices=devices)
     finished = trainer.step >= chosen.total_steps
     if not finished:
         console.print(
@@ -142,7 +143,7 @@ def train(
         )
         raise typer.Exit(130)
     console.print(f"{out}: trained {trainer.step} steps on {len(prepared.pictures)} pictures", markup=False)
-    if as_json:
+    if as_json and trainer.team.first:
         log = trainer.run.read_log()
         print(
             json.dumps(
@@ -413,10 +414,19 @@ def _numbers(text: str | None) -> tuple[int, ...] | None:
     return numbers
 
 
+def _only_the_first_speaks() -> None:
+    """Silence the processes that another one started to train together with it."""
+    if os.environ.get("LOCAL_RANK", "0") != "0":
+        from deep_patch_learning.progress import console
+
+        console.quiet = True
+
+
 def main() -> None:
     """Run the command; a mistake the user can mend is one line on standard error and exit status 2."""
     # torch's threads spin while they wait for each other, which costs dearly when another program wants the core: spin less
     os.environ.setdefault("GOMP_SPINCOUNT", "10000")
+    _only_the_first_speaks()
     try:
         app()
     except DplError as error:

@@ -65,6 +65,7 @@ def train(
     writing: Writing | None = None,
     description: str = "training",
     trainer: Trainer | None = None,
+    devices: int = 1,
 ) -> Trainer:
     """Return the trainer after its last step; a run that was begun in `out` goes on where it stopped.
 
@@ -72,8 +73,10 @@ def train(
     The returned trainer's `step` is below the recipe's total when Ctrl-C ended it early; everything is saved then too.
     """
     run = RunFolder(out)
-    trainer = trainer or Trainer(recipe, prepared.pictures, prepared.patches, run, device, writing)
-    run.begin(recipe, prepared.pictures, source or {})  # after all that may fail, so that nothing half-made is left
+    trainer = trainer or Trainer(recipe, prepared.pictures, prepared.patches, run, device, writing, devices=devices)
+    if trainer.team.first:
+        run.begin(recipe, prepared.pictures, source or {})  # after all that may fail, so that nothing half-made is left
+    trainer.team.wait()
     start = str(trainer.filled or "all layers start at random: give --weights for pretrained ones")
     console.print(start, markup=False, soft_wrap=True)
     begun = trainer.resume()

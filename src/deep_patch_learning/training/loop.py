@@ -1,11 +1,12 @@
 """The training loop: visits -> views -> network -> losses -> step, and a run folder that survives any kill."""
 
 import logging
+import os
 import signal
 import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
 from typing import Any, cast
 
@@ -22,6 +23,7 @@ from deep_patch_learning.errors import TrainingError
 from deep_patch_learning.losses import HeadLosses
 from deep_patch_learning.model.backbone import Backbone
 from deep_patch_learning.model.build import build_network
+from deep_patch_learning.model.network import ALL_HEADS
 from deep_patch_learning.model.weights import FilledLayers
 from deep_patch_learning.progress import bar, console
 from deep_patch_learning.training.checkpoint import (
@@ -30,8 +32,9 @@ from deep_patch_learning.training.checkpoint import (
     restore_optimiser,
     save_checkpoint,
 )
-from deep_patch_learning.training.recipe import Recipe
+from deep_patch_learning.training.recipe import Recipe, recipe_refinement
 from deep_patch_learning.training.run import RunFolder
+from deep_patch_learning.training.team import Team
 from deep_patch_learning.training.visits import Visit, VisitPlan, ahead, draw_patches
 
 Pass = tuple[Layout, Tensor, list[Visit]]
@@ -61,7 +64,7 @@ def make_optimiser(network: nn.Module, recipe: Recipe, fused: bool = False) -> t
     """
     groups: dict[tuple[float, float], list[nn.Parameter]] = {}
     for name, parameter in network.named_parameters():
-        factor = recipe.head_learning_rate if name.startswith(("classification.", "discovery.")) else 1.0
+        factor = recipe.head_learning_rate if name.startswith(tuple(f"{head}." for head in ALL_HEADS)) else 1.0
         plain = parameter.ndim == 1
         if name.endswith(".bias"):
             factor *= recipe.bias_learning_rate
@@ -90,13 +93,14 @@ class Trainer:
         device: str = "auto",
         writing: Writing | None = None,
         network: nn.Module | None = None,
+        devices: int = 1,
     ) -> None:
         if not len(pictures):
             raise TrainingError("there is no picture to train on. Check --split and the data set.")
         self.recipe, self.pictures, self.patches, self.run = recipe, pictures, patches, run
         self.writing = writing or Writing()
         self.labels = torch.from_numpy(pictures.labels)
-        self.losses = HeadLosses(recipe.reduction, recipe.unknown)
+        self.losses = HeadLosses(recipe.reduction, recipe.unknown, recipe_refinement(recipe))
         torch.manual_seed(recipe.seed)
         self.filled: FilledLayers | None = None
         if network is None:
@@ -108,14 +112,19 @@ class Trainer:
                 recipe.bands,
                 recipe.weights or None,
                 recipe.head_bias,
+                recipe.refinements,
+                recipe.refinement_width,
+                recipe.regression,
             )
         self.bare = cast(Any, network)
         backbone: Backbone = self.bare.backbone
         backbone.frozen_norm |= recipe.freeze_backbone
-        self.fabric = _fabric(device, recipe.precision)
+        self.fabric = _fabric(device, recipe.precision, devices)
+        self.team = Team(self.fabric)
         self.images = PictureStore(pictures, self.fabric.device)
         shapes = [shape_of(*size, recipe.shapes) for size in self.images.sizes] if recipe.shapes else None
         self.plan = VisitPlan(len(pictures), recipe, shapes)
+        self.team.check(len(self.plan.passes_of(0)))
         on_gpu = self.fabric.device.type == "cuda"
         if on_gpu:
             self.bare.to(memory_format=torch.channels_last)
@@ -133,13 +142,15 @@ class Trainer:
             self.step, tensors, numbers = read_checkpoint(self.run.checkpoint)
             restore_network(self.bare, tensors, self.run.checkpoint)
             restore_optimiser(self.optimiser, tensors, numbers)
-        self.run.cut_log(self.step)
+        self.team.wait()  # until all have read what the first may soon write over
+        if self.team.first:
+            self.run.cut_log(self.step)
         self._logged_at = self.step
         return self.step
 
     def fit(self, on_step: Callable[[Progress], None] | None = None) -> bool:
         """Train to the end and return True, or False when asked to stop early; the state is saved either way."""
-        with self.run.locked():
+        with self.run.locked() if self.team.first else nullcontext():
             return self._fit(on_step)
 
     def _fit(self, on_step: Callable[[Progress], None] | None) -> bool:
@@ -155,28 +166,35 @@ class Trainer:
             threads = 4 if self.fabric.device.type == "cuda" and self.images.place == "host" else 0
             for passes in ahead(self._prepare, range(self.step, self.recipe.total_steps), threads=threads):
                 self._take_step(passes)
-                if self.step % self.writing.log_steps == 0 or self.step == self.recipe.total_steps:
+                to_log = self.step % self.writing.log_steps == 0 or self.step == self.recipe.total_steps
+                if to_log:
                     loss = self._log()
                 if on_step is not None:
                     on_step(Progress(self.step, self.recipe.total_steps, loss))
-                if stop.is_set():
-                    break
-                if time.monotonic() - last_saved >= self.writing.checkpoint_seconds:
-                    self.save()
-                    last_saved = time.monotonic()
+                due = time.monotonic() - last_saved >= self.writing.checkpoint_seconds
+                if self.team.size == 1 or to_log:  # several processes agree now and then only, since it costs a wait
+                    stopping, due = self.team.any(stop.is_set(), due)
+                    if stopping:
+                        break
+                    if due:
+                        self.save()
+                        last_saved = time.monotonic()
         self.save()
         if self.step < self.recipe.total_steps:
             return False
-        save_checkpoint(self.run.weights, self.step, self.bare)
+        if self.team.first:
+            save_checkpoint(self.run.weights, self.step, self.bare)
+        self.team.wait()
         return True
 
     def save(self) -> None:
         """Write a checkpoint of this moment, unless the losses since the last one are not finite."""
         self._must_be_finite()
-        save_checkpoint(self.run.checkpoint, self.step, self.bare, self.optimiser)
+        if self.team.first:
+            save_checkpoint(self.run.checkpoint, self.step, self.bare, self.optimiser)
 
     def _prepare(self, step: int) -> list[Pass]:
-        return [self._lay_out(visits) for visits in self.plan.passes_of(step)]
+        return [self._lay_out(visits) for visits in self.team.own(self.plan.passes_of(step))]
 
     def _lay_out(self, visits: list[Visit]) -> Pass:
         """Return all of a pass but its pixels."""
@@ -197,13 +215,15 @@ class Trainer:
             try:
                 for number, made in enumerate(passes):
                     # dropout is seeded by the step, so that a resumed run drops what the unbroken one did
-                    torch.manual_seed(_dropout_seed(self.recipe.seed, self.step, number))
-                    self._take_pass(*made)
+                    torch.manual_seed(_dropout_seed(self.recipe.seed, self.step, self.team.number(number)))
+                    with self.fabric.no_backward_sync(self.network, enabled=self.team.size > 1):
+                        self._take_pass(*made)
                 break
             except torch.cuda.OutOfMemoryError as error:
                 why = str(error)
             del self._since_log[logged:]
             passes = self._halved(passes, why)
+        self.team.add_gradients(self.bare.parameters())
         if self.recipe.clip_norm:
             self.fabric.clip_gradients(
                 self.network, self.optimiser, max_norm=self.recipe.clip_norm, error_if_nonfinite=False
@@ -242,12 +262,14 @@ class Trainer:
 
     def terms(self, batch: Batch, labels: Tensor, visits: Sequence[Visit]) -> dict[str, Tensor]:
         """Return the named loss terms of one pass; their sum is what training minimises."""
-        return self.losses(self.network(batch), labels)
+        return self.losses(self.network(batch), labels, batch)
 
     def _log(self) -> float:
         self._must_be_finite()
         steps = self.step - self._logged_at
-        means = {name: float(sum(terms[name] for terms in self._since_log)) / steps for name in self._since_log[-1]}
+        names = list(self._since_log[-1])
+        sums = torch.stack([torch.stack([terms[name] for terms in self._since_log]).sum() for name in names])
+        means = {name: total / steps for name, total in zip(names, self.team.sum(sums).tolist(), strict=True)}
         self._since_log, self._logged_at = [], self.step
         entry = {
             "step": self.step,
@@ -257,14 +279,16 @@ class Trainer:
             "learning_rate": self.recipe.rate_at(self.step - 1),
             "seconds": round(time.monotonic() - self._started, 3),
         }
-        self.run.append_log(entry)
+        if self.team.first:
+            self.run.append_log(entry)
         return entry["loss"]
 
     def _must_be_finite(self) -> None:
         losses = [term for terms in self._since_log for term in terms.values()]
         # a sum is finite only if every number in it is
         sums = losses + [parameter.detach().double().sum() for parameter in self.bare.parameters()]
-        if not bool(torch.isfinite(torch.stack([value.double() for value in sums])).all()):
+        finite = bool(torch.isfinite(torch.stack([value.double() for value in sums])).all())
+        if self.team.any(not finite)[0]:
             kept = (
                 "The last checkpoint is kept."
                 if self.run.checkpoint.exists()
@@ -291,7 +315,7 @@ def _dropout_seed(seed: int, step: int, number: int) -> int:
     return int(np.random.SeedSequence((seed, step, number)).generate_state(1, np.uint64)[0] >> 1)
 
 
-def _fabric(device: str, precision: str) -> Any:
+def _fabric(device: str, precision: str, devices: int = 1) -> Any:
     try:
         from lightning_fabric import Fabric
     except ImportError:  # the same code comes inside the package `lightning` too
@@ -299,7 +323,12 @@ def _fabric(device: str, precision: str) -> Any:
     device = usable_device(device)
     # its words on precision are said in the run folder
     logging.getLogger(Fabric.__module__.split(".")[0]).setLevel(logging.WARNING)
-    fabric = Fabric(accelerator=device, devices=1, precision=usable_precision(precision, device))
+    nodes = 1
+    if "TORCHELASTIC_RUN_ID" in os.environ:  # started by torchrun, which says how many there are
+        devices = int(os.environ["LOCAL_WORLD_SIZE"])
+        nodes = int(os.environ["WORLD_SIZE"]) // devices
+    together = {"strategy": "ddp", "num_nodes": nodes} if devices * nodes > 1 else {}
+    fabric = Fabric(accelerator=device, devices=devices, precision=usable_precision(precision, device), **together)
     fabric.launch()
     return fabric
 
