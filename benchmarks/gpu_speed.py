@@ -202,10 +202,10 @@ def profile(work: Callable[[], None], steps: int) -> dict[str, float]:
 
 def train_speed(folder: Path, common: dict, quick: bool, rate: float) -> tuple[list[dict], list[dict]]:
     rows, shares = [], []
-    warm, steps = (3, 5) if quick else (30, 60)
+    warm, steps = (3, 5) if quick else (20, 30)
     for name, backbone, patches, together, optimiser in TRAININGS:
         case = Training(folder, backbone, patches, together, optimiser)
-        flops = case.operations(20)
+        flops = case.operations(warm)
         found: dict[str, list[float]] = {"ours": [], "plain": []}
         case.ours(0, warm)
         case.theirs(0, warm)
@@ -220,7 +220,7 @@ def train_speed(folder: Path, common: dict, quick: bool, rate: float) -> tuple[l
         rows.append(row | common)
         print(rows[-1], flush=True)
         if patches != 128:
-            for kind, spent in sorted(profile(partial(case.ours, 0, 20), 20).items(), key=lambda pair: -pair[1]):
+            for kind, spent in sorted(profile(partial(case.ours, 0, warm), warm).items(), key=lambda pair: -pair[1]):
                 shares.append(
                     {"network": name, "patches": patches, "kind": kind, "ms_per_visit": round(spent / together, 3)}
                     | common
@@ -244,7 +244,7 @@ def test_speed(folder: Path, common: dict, quick: bool) -> list[dict]:
         plain = Plain(backbone).cuda().eval()
 
         def ours(model: Model = model, ready: list[Picture] = ready) -> None:
-            list(model.predict_pictures(ready, 4))
+            list(model.predict_pictures(ready, 8))
 
         def theirs(plain: nn.Module = plain, ready: list[Picture] = ready) -> None:
             for picture in ready:
@@ -254,7 +254,7 @@ def test_speed(folder: Path, common: dict, quick: bool) -> list[dict]:
         spent = {"ours": seconds(ours), "plain": seconds(theirs)}
         again = {"ours": seconds(ours), "plain": seconds(theirs)}
         ours_, plain_ = (min(spent[way], again[way]) for way in ("ours", "plain"))
-        row = {"what": "testing, five scales", "network": name, "patches": patches, "images_per_step": 4}
+        row = {"what": "testing, five scales", "network": name, "patches": patches, "images_per_step": 8}
         row |= {"ours": round(len(ready) / ours_, 1), "plain": round(len(ready) / plain_, 1)}
         row |= {
             "ratio": round(plain_ / ours_, 2),
@@ -285,7 +285,7 @@ def against_hcp(
     few = [picture._replace(patches=picture.patches[:500]) for picture in ready[:16]]
     list(model.predict_pictures(few, 1))
     theirs = seconds(lambda: list(model.predict_pictures(few, 1))) / len(few)
-    row = {"what": "testing, beside HCP with 500 crops", "network": name, "patches": 2000, "images_per_step": 4}
+    row = {"what": "testing, beside HCP with 500 crops", "network": name, "patches": 2000, "images_per_step": 8}
     row |= {"ours": round(1 / ours, 1), "plain": round(1 / theirs, 1), "ratio": round(theirs / ours, 2)}
     return row | {"teraflop_per_image": "", "share_of_matrix_rate": "", "unit": "images/s"} | common
 
@@ -354,10 +354,10 @@ def main() -> None:
     common |= {"machine": torch.cuda.get_device_name(), "torch": torch.__version__, "date": date.today().isoformat()}
     with tempfile.TemporaryDirectory() as temporary:
         folder = Path(temporary)
+        write("gpu_memory.csv", memory(folder, common))
         rows, shares = train_speed(folder, common, quick, rate)
         write("gpu_profile.csv", shares)
         write("gpu_speed.csv", rows + test_speed(folder, common, quick))
-        write("gpu_memory.csv", memory(folder, common))
 
 
 if __name__ == "__main__":
