@@ -72,6 +72,31 @@ def demo(
 
 
 @app.command(
+    epilog=example("dpl check photos.csv", "dpl check VOC2007 --split train --against val", "dpl check photos/ --json")
+)
+def check(
+    data: Data,
+    split: Split = None,
+    against: Annotated[
+        str | None, typer.Option(help="The split (or data set) held out. All that the data names if not given.")
+    ] = None,
+    limit: Annotated[int | None, typer.Option(min=1, help="Open only the first N pictures of each split.")] = None,
+    workers: Annotated[int | None, typer.Option(min=1, help="Cores that open pictures. All if not given.")] = None,
+    as_json: Json = False,
+) -> None:
+    """Say what will go wrong before hours are spent. Changes nothing; exit status 1 if the data is not ready."""
+    from deep_patch_learning.checking import check_data
+    from deep_patch_learning.showing_check import show_report
+
+    report = check_data(data, split, against, limit, workers)
+    show_report(report, f"{data} {split or ''}".strip())
+    if as_json:
+        print(json.dumps(report.as_dict()))
+    if not report.ready:
+        raise typer.Exit(1)
+
+
+@app.command(
     epilog=example(
         "dpl train photos.csv --out runs/photos",
         "dpl train VOC2007 --split train --out runs/voc --backbone vgg16 --weights imagenet --recipe paper",
@@ -86,7 +111,7 @@ def train(
     recipe: Annotated[str, typer.Option(help="paper, modern or world.")] = "modern",
     backbone: Annotated[
         str | None,
-        typer.Option(help="caffenet, alexnet, vgg16, vgg16-caffe, resnet50, tiny, timm:NAME (convolutional)"),
+        typer.Option(help="caffenet, alexnet, vgg16, vgg16-caffe, resnet50, lite0, tiny, timm:NAME"),
     ] = None,
     weights: Annotated[
         str | None, typer.Option(help="imagenet, a torchvision name, a .pth, .safetensors or .caffemodel, or none.")
@@ -222,6 +247,37 @@ def predict(
         print(
             json.dumps({"predictions": [one.as_dict() for one in found], "broken": [str(path) for path, _ in broken]})
         )
+
+
+@app.command(
+    epilog=example(
+        "dpl label photos.csv --model runs/photos --format yolo --out labels",
+        "dpl label VOC2007 --model runs/voc --split train --format coco --out labels --min-score 0.7",
+    )
+)
+def label(
+    data: Data,
+    model: Run,
+    out: Annotated[Path, typer.Option(help="A new folder for the labels.")],
+    format: Annotated[str, typer.Option(help="coco, voc, yolo or label-studio.")] = "coco",
+    split: Split = None,
+    min_score: Annotated[float, typer.Option(min=0, max=1, help="The probability that a box must reach.")] = 0.5,
+    boxes_per_class: Annotated[int | None, typer.Option(min=1, help="At most N boxes of a class in a picture.")] = None,
+    untagged: Annotated[bool, typer.Option("--untagged", help="Boxes of classes that are not tagged too.")] = False,
+    limit: Limit = None,
+    device: Device = "auto",
+    workers: Workers = None,
+    as_json: Json = False,
+) -> None:
+    """Write boxes for the tags of DATA, ready to train a detector on."""
+    from deep_patch_learning.labels import command
+    from deep_patch_learning.labels.select import Choice
+
+    choice = Choice(min_score, boxes_per_class, untagged)
+    counts = command.label(data, model, format, out, split, choice, limit, _device(device), workers)
+    command.show(counts)
+    if as_json:
+        print(json.dumps(counts))
 
 
 @app.command(

@@ -11,6 +11,7 @@ from torch import Tensor, nn
 
 from deep_patch_learning.errors import ModelError, did_you_mean
 from deep_patch_learning.model.backbone import CAFFE, Backbone, Normalisation
+from deep_patch_learning.model.lite import lite0_parts
 from deep_patch_learning.model.patch_features import ConvolutionalStage, FullyConnected
 
 
@@ -126,6 +127,17 @@ def resnet50(stride_in_first: bool = False) -> Trunk:
     return Trunk(Backbone(body, 1024, 16, frozen_norm=True), 7, stage, names, weights, folded=True)
 
 
+def lite0() -> Trunk:
+    """Return EfficientNet-Lite0, 4.7 million parameters: stride 16, the last five blocks on each patch.
+
+    Its layers pad unevenly, so that images of one pass are of one size or come one by one.
+    """
+    body, stage, names = lite0_parts()
+    pixels = Normalisation(mean=(127.0, 127.0, 127.0), std=(128.0, 128.0, 128.0), divisor=1.0)
+    backbone = Backbone(body, 112, 16, pixels, frozen_norm=True, guarded=False)
+    return Trunk(backbone, 7, ConvolutionalStage(stage, 1280), names, folded=True)
+
+
 def tiny(channels: int = 48, width: int = 128) -> Trunk:
     """Return three small convolutions at stride 4, for tests and the embedded world.
 
@@ -192,6 +204,7 @@ BACKBONES: dict[str, Callable[[], Trunk]] = {
     "vgg16-caffe": vgg16_caffe,
     "resnet50": resnet50,
     "resnet50-v1": lambda: resnet50(stride_in_first=True),
+    "lite0": lite0,
     "tiny": tiny,
 }
 

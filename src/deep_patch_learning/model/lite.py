@@ -1,0 +1,76 @@
+"""EfficientNet-Lite0: a small network for machines without a GPU. Its last stages run on each patch, as ResNet's do."""
+
+from collections import OrderedDict
+
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+# (kernel, stride, growth inside, channels) of each block; those from PATCH_BLOCKS on run on patches
+BLOCKS = (
+    (3, 1, 1, 16),
+    *((3, 2, 6, 24), (3, 1, 6, 24)),
+    *((5, 2, 6, 40), (5, 1, 6, 40)),
+    *((3, 2, 6, 80), (3, 1, 6, 80), (3, 1, 6, 80)),
+    *((5, 1, 6, 112), (5, 1, 6, 112), (5, 1, 6, 112)),
+    *((5, 2, 6, 192), (5, 1, 6, 192), (5, 1, 6, 192), (5, 1, 6, 192)),
+    (3, 1, 6, 320),
+)
+PATCH_BLOCKS = 11
+STEM, HEAD = 32, 1280
+EPSILON = 1e-3  # of its batch norms
+
+
+class SameConv(nn.Conv2d):
+    """A convolution that pads as TensorFlow does: the map is divided by the stride and rounded up, the odd row goes last."""
+
+    def forward(self, maps: Tensor) -> Tensor:
+        """Return the convolved maps."""
+        padding = []
+        for size, kernel, stride in zip(maps.shape[:1:-1], self.kernel_size[::-1], self.stride[::-1], strict=True):
+            missing = max((-(-size // stride) - 1) * stride + kernel - size, 0)
+            padding += [missing // 2, missing - missing // 2]
+        return F.conv2d(F.pad(maps, padding), self.weight, self.bias, self.stride, 0, 1, self.groups)
+
+
+def _normed(
+    inputs: int, outputs: int, kernel: int = 1, stride: int = 1, groups: int = 1, relu: bool = True
+) -> nn.Module:
+    convolution = SameConv(inputs, outputs, kernel, stride, groups=groups, bias=False)
+    layers: list[nn.Module] = [convolution, nn.BatchNorm2d(outputs, eps=EPSILON)]
+    return nn.Sequential(*layers, *([nn.ReLU6(inplace=True)] if relu else []))
+
+
+class Block(nn.Module):
+    """Channels are widened, each is convolved on its own, and they are narrowed again; added to the input where it fits."""
+
+    def __init__(self, inputs: int, kernel: int, stride: int, growth: int, outputs: int) -> None:
+        super().__init__()
+        wide = inputs * growth
+        self.expand = _normed(inputs, wide) if growth > 1 else nn.Identity()
+        self.depthwise = _normed(wide, wide, kernel, stride, groups=wide)
+        self.project = _normed(wide, outputs, relu=False)
+        self.added = stride == 1 and inputs == outputs
+
+    def forward(self, maps: Tensor) -> Tensor:
+        """Return the maps after this block."""
+        found = self.project(self.depthwise(self.expand(maps)))
+        return found + maps if self.added else found
+
+
+def lite0_parts() -> tuple[nn.Sequential, nn.Sequential, dict[str, str]]:
+    """Return the convolutions up to stride 16 (112 channels), the stages for patches (1280), and whose weights go where.
+
+    The names are those of the package efficientnet-lite-pytorch.
+    """
+    inputs = (STEM, *(block[3] for block in BLOCKS))
+    blocks = [(f"block{n}", Block(inputs[n], *block)) for n, block in enumerate(BLOCKS)]
+    body = nn.Sequential(OrderedDict([("stem", _normed(3, STEM, 3, 2)), *blocks[:PATCH_BLOCKS]]))
+    stage = nn.Sequential(OrderedDict([*blocks[PATCH_BLOCKS:], ("head", _normed(BLOCKS[-1][3], HEAD))]))
+    names = {"_conv_stem.": "backbone.body.stem.0.", "_bn0.": "backbone.body.stem.1."}
+    for n in range(len(BLOCKS)):
+        place = f"{'backbone.body' if n < PATCH_BLOCKS else 'patch_features.stage'}.block{n}."
+        for number, part in enumerate(("expand", "depthwise", "project")):
+            names[f"_blocks.{n}._{part}_conv."] = f"{place}{part}.0."
+            names[f"_blocks.{n}._bn{number}."] = f"{place}{part}.1."
+    names |= {"_conv_head.": "patch_features.stage.head.0.", "_bn1.": "patch_features.stage.head.1."}
+    return body, stage, names

@@ -1,0 +1,100 @@
+"""EfficientNet-Lite0: padding as in TensorFlow, weights under the names of their package, folded norms."""
+
+import os
+from pathlib import Path
+
+import pytest
+import torch
+from safetensors.torch import load_file, save_file
+
+from deep_patch_learning.errors import ModelError
+from deep_patch_learning.model.backbones import trunk
+from deep_patch_learning.model.build import build_network
+from deep_patch_learning.model.lite import SameConv
+
+
+@pytest.mark.parametrize("size", [5, 6, 7, 8, 13])
+@pytest.mark.parametrize(("kernel", "stride"), [(3, 1), (3, 2), (5, 1), (5, 2), (1, 1)])
+def test_padding_is_tensorflows(size: int, kernel: int, stride: int) -> None:
+    torch.manual_seed(size)
+    layer = SameConv(1, 1, kernel, stride, bias=False)
+    maps = torch.randn(1, 1, size, size + 1)
+    layer.requires_grad_(False)
+    found = layer(maps)[0, 0]
+    rows, columns = -(-size // stride), -(-(size + 1) // stride)
+    assert found.shape == (rows, columns)
+    before = [max((out - 1) * stride + kernel - length, 0) // 2 for out, length in ((rows, size), (columns, size + 1))]
+    for row in range(rows):
+        for column in range(columns):
+            total = 0.0
+            for y in range(kernel):
+                for x in range(kernel):
+                    at = row * stride - before[0] + y, column * stride - before[1] + x
+                    if 0 <= at[0] < size and 0 <= at[1] < size + 1:
+                        total += float(layer.weight[0, 0, y, x] * maps[0, 0, at[0], at[1]])
+            assert float(found[row, column]) == pytest.approx(total, abs=1e-5)
+
+
+def package_weights() -> dict[str, torch.Tensor]:
+    """Return random weights under the package's names, for every layer that the network has before its norms are folded."""
+    parts = trunk("lite0")
+    module = torch.nn.Module()
+    module.backbone, module.patch_features = parts.backbone, parts.patch_features
+    back = {ours: theirs for theirs, ours in parts.layer_names.items()}
+    torch.manual_seed(0)
+    made = {}
+    for name, tensor in module.state_dict().items():
+        ours = next(prefix for prefix in back if name.startswith(prefix))
+        value = torch.rand_like(tensor) + 0.5 if tensor.is_floating_point() else tensor
+        made[back[ours] + name.removeprefix(ours)] = value * (0.05 if tensor.ndim == 4 else 1)
+    return made | {"_fc.weight": torch.zeros(1000, 1280), "_fc.bias": torch.zeros(1000)}
+
+
+def test_the_packages_weights_fill_every_layer(tmp_path: Path) -> None:
+    weights = package_weights()
+    assert {"_conv_stem.weight", "_blocks.0._bn1.running_mean", "_blocks.15._project_conv.weight"} <= weights.keys()
+    save_file(weights, tmp_path / "lite0.safetensors")
+    network, report = build_network("lite0", 3, weights=str(tmp_path / "lite0.safetensors"))
+    assert report is not None
+    assert all(name.startswith(("classification", "discovery")) for name in report.new)
+    assert report.unused == ("_fc",)
+    assert not any(isinstance(layer, torch.nn.BatchNorm2d) for layer in network.modules())
+    scale = weights["_bn0.weight"] / (weights["_bn0.running_var"] + 1e-3).sqrt()
+    expected = weights["_conv_stem.weight"] * scale[:, None, None, None]
+    torch.testing.assert_close(network.backbone.body.stem[0].weight.detach(), expected)
+
+
+def test_maps_are_of_stride_16_and_patches_have_1280_features() -> None:
+    network = build_network("lite0", 3)[0].eval()
+    with torch.no_grad():
+        maps = network.backbone(torch.rand(1, 3, 96, 130) * 255)
+        assert maps.shape == (1, 112, 6, 9)
+        assert network.patch_features(torch.rand(2, 112, 7, 7)).shape == (2, 1280)
+
+
+def test_other_weights_are_refused(tmp_path: Path) -> None:
+    save_file({"features.0.weight": torch.zeros(3)}, tmp_path / "other.safetensors")
+    with pytest.raises(ModelError, match="fits the backbone"):
+        build_network("lite0", 3, weights=str(tmp_path / "other.safetensors"))
+
+
+@pytest.mark.voc
+@pytest.mark.skipif(
+    not {"DPL_VOC", "DPL_WEIGHTS"} <= os.environ.keys(), reason="set DPL_VOC and DPL_WEIGHTS to run on real photos"
+)
+def test_real_weights_know_a_dog() -> None:
+    """A VOC photo of a dog that fills it; ImageNet's breeds are the classes 151 to 268."""
+    from deep_patch_learning.data.images import read_image
+    from deep_patch_learning.data.transforms import make_view
+
+    file = Path(os.environ["DPL_WEIGHTS"]) / "efficientnet_lite0_imagenet.safetensors"
+    network = build_network("lite0", 3, weights=str(file))[0].eval()
+    import numpy as np
+
+    image = read_image(Path(os.environ["DPL_VOC"]) / "JPEGImages" / "000036.jpg")
+    pixels = make_view(image, np.zeros((0, 4)), 320).pixels[None]
+    weights = load_file(file)
+    with torch.no_grad():
+        features = network.patch_features(network.backbone(pixels))
+    best = (features @ weights["_fc.weight"].float().T + weights["_fc.bias"].float()).argmax().item()
+    assert 151 <= best <= 268
