@@ -1,0 +1,58 @@
+"""Labels as a COCO data set: `annotations/instances_SPLIT.json`, and `images/` with a link to each picture."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+from deep_patch_learning.labels.places import link, picture_root, relative_name
+from deep_patch_learning.labels.select import LabelledPicture, LabelSet
+
+
+def write_coco(labels: LabelSet, folder: Path) -> list[str]:
+    """Return what was written into `folder`, main file first."""
+    root = picture_root(labels.pictures)
+    names = [relative_name(picture, root) for picture in labels.pictures]
+    file = folder / "annotations" / f"instances_{labels.split}.json"
+    file.parent.mkdir()
+    # ASCII: some readers open the file in whatever encoding their system has
+    file.write_text(json.dumps(coco_content(labels, names), allow_nan=False) + "\n", encoding="ascii")
+    for name, picture in zip(names, labels.pictures, strict=True):
+        link(folder / "images" / name, picture)
+    return [f"annotations/{file.name}", "images"]
+
+
+def coco_content(labels: LabelSet, names: list[str]) -> dict[str, Any]:
+    """Return the data set as COCO's dictionary; `names` are the pictures' paths below their folder. All ids begin at 1."""
+    images: list[dict[str, Any]] = []
+    annotations: list[dict[str, Any]] = []
+    for number, (name, picture) in enumerate(zip(names, labels.pictures, strict=True), start=1):
+        images.append({"id": number, "file_name": name, "width": picture.width, "height": picture.height})
+        annotations += _annotations(picture, number, len(annotations) + 1)
+    categories = [
+        {"id": number, "name": name, "supercategory": "none"} for number, name in enumerate(labels.classes, start=1)
+    ]
+    info = {"description": "Boxes found by Deep Patch Learning from tags alone; score is a probability."}
+    return {
+        "info": info,
+        "licenses": [],
+        "images": images,
+        "annotations": annotations,
+        "categories": categories,
+    }
+
+
+def _annotations(picture: LabelledPicture, image_id: int, first: int) -> list[dict[str, Any]]:
+    rows = zip(picture.boxes.tolist(), picture.classes.tolist(), picture.scores.tolist(), strict=True)
+    return [
+        {
+            "id": number,
+            "image_id": image_id,
+            "category_id": index + 1,
+            "bbox": [x1, y1, x2 - x1, y2 - y1],
+            "area": (x2 - x1) * (y2 - y1),
+            "segmentation": [],
+            "iscrowd": 0,
+            "score": score,
+        }
+        for number, ((x1, y1, x2, y2), index, score) in enumerate(rows, start=first)
+    ]

@@ -1,0 +1,153 @@
+"""Predictions + tags -> the boxes to write. The tags are respected: a box is written where its class is known to be."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from deep_patch_learning.data.dataset import ABSENT, PRESENT, TaggedPictures
+from deep_patch_learning.errors import DataError
+from deep_patch_learning.prediction import Prediction
+
+MIN_SCORE = 0.5  # as that of a shown tag
+BOXES_PER_CLASS = 1  # further boxes are more often parts of the same object than objects
+
+
+@dataclass(frozen=True)
+class Choice:
+    """Which boxes are written.
+
+    `min_score` is the probability that a box must reach, `boxes_per_class` the most boxes of one class in a picture (None: all
+    that non-maximum suppression left). `untagged`: boxes of classes that the tags call absent too, where the class's probability
+    in the picture reaches `min_score` as well.
+    """
+
+    min_score: float = MIN_SCORE
+    boxes_per_class: int | None = BOXES_PER_CLASS
+    untagged: bool = False
+
+    def __post_init__(self) -> None:
+        if not 0 <= self.min_score <= 1:
+            raise DataError(f"min_score is {self.min_score}; wanted a probability from 0 to 1.")
+        if self.boxes_per_class is not None and self.boxes_per_class < 1:
+            raise DataError(f"boxes_per_class is {self.boxes_per_class}; wanted 1 or more.")
+
+
+@dataclass(frozen=True)
+class LabelledPicture:
+    """One picture with the boxes to write, by class and best first.
+
+    `boxes` (B, 4) in this package's convention, `classes` (B,) indices, `scores` (B,) probabilities, `states` (C,) the tags.
+    """
+
+    name: str
+    path: Path
+    height: int
+    width: int
+    boxes: np.ndarray
+    classes: np.ndarray
+    scores: np.ndarray
+    states: np.ndarray
+
+    @property
+    def abstained(self) -> np.ndarray:
+        """Return the classes that are tagged and have no box."""
+        return np.setdiff1d(np.flatnonzero(self.states == PRESENT), self.classes)
+
+
+@dataclass(frozen=True)
+class LabelSet:
+    """All pictures with their boxes, the class names, and the name of the split they came from."""
+
+    classes: tuple[str, ...]
+    pictures: list[LabelledPicture]
+    split: str
+
+    def tags(self, picture: LabelledPicture) -> list[str]:
+        """Return the names of the classes that the picture is tagged with."""
+        return [self.classes[index] for index in np.flatnonzero(picture.states == PRESENT)]
+
+
+def select(
+    predictions: Sequence[Prediction], pictures: TaggedPictures, choice: Choice | None = None, split: str = "train"
+) -> LabelSet:
+    """Return the boxes to write for each picture; `predictions` are those of `pictures`, in their order."""
+    choice = choice or Choice()
+    _check_pairs(predictions, pictures)
+    chosen = []
+    for index, prediction in enumerate(predictions):
+        states = pictures.labels[index]
+        boxes, classes, scores = _chosen(prediction, states, choice)
+        size = prediction.height, prediction.width
+        chosen.append(
+            LabelledPicture(pictures.names[index], pictures.paths[index], *size, boxes, classes, scores, states)
+        )
+    return LabelSet(pictures.classes, chosen, split)
+
+
+def summary(labels: LabelSet) -> dict[str, Any]:
+    """Return the counts: of pictures, boxes and abstentions, and per class the mean score."""
+    states = np.array([picture.states for picture in labels.pictures]).reshape(-1, len(labels.classes))
+    classes = np.concatenate([picture.classes for picture in labels.pictures] or [np.zeros(0, np.int64)])
+    scores = np.concatenate([picture.scores for picture in labels.pictures] or [np.zeros(0)])
+    abstained: dict[str, list[str]] = {name: [] for name in labels.classes}
+    for picture in labels.pictures:
+        for index in picture.abstained:
+            abstained[labels.classes[index]].append(picture.name)
+    per_class = {}
+    for index, name in enumerate(labels.classes):
+        own = scores[classes == index]
+        per_class[name] = {
+            "tagged": int((states[:, index] == PRESENT).sum()),
+            "boxes": len(own),
+            "abstained": len(abstained[name]),
+            "mean_score": float(own.mean()) if len(own) else None,
+        }
+    return {
+        "pictures": len(labels.pictures),
+        "pictures_without_boxes": sum(not len(picture.boxes) for picture in labels.pictures),
+        "boxes": len(scores),
+        "tagged": int((states == PRESENT).sum()),
+        "abstained": sum(map(len, abstained.values())),
+        "per_class": per_class,
+        "abstained_pictures": {name: names for name, names in abstained.items() if names},
+    }
+
+
+def _chosen(prediction: Prediction, states: np.ndarray, choice: Choice) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    found = replace(prediction, threshold=0.0, only=None).to_numpy()  # every box, best first
+    wanted = states == PRESENT
+    if choice.untagged:
+        wanted = wanted | ((states == ABSENT) & (prediction.probabilities >= choice.min_score))
+    keep = wanted[found["classes"]] & (found["probabilities"] >= choice.min_score)
+    if choice.boxes_per_class is not None:
+        keep &= _rank_in_class(found["classes"]) < choice.boxes_per_class
+    rows = np.flatnonzero(keep)
+    rows = rows[np.argsort(found["classes"][rows], kind="stable")]
+    return found["boxes"][rows], found["classes"][rows], found["probabilities"][rows]
+
+
+def _rank_in_class(classes: np.ndarray) -> np.ndarray:
+    """Return for each box how many of the same class come before it."""
+    order = np.argsort(classes, kind="stable")
+    starts = np.searchsorted(classes[order], classes[order])
+    ranks = np.empty(len(classes), np.int64)
+    ranks[order] = np.arange(len(classes)) - starts
+    return ranks
+
+
+def _check_pairs(predictions: Sequence[Prediction], pictures: TaggedPictures) -> None:
+    if len(predictions) != len(pictures):
+        raise DataError(f"there are {len(predictions)} predictions for {len(pictures)} pictures. Give one for each.")
+    for prediction, name in zip(predictions, pictures.names, strict=True):
+        if prediction.name != name:
+            raise DataError(f"the prediction of '{prediction.name}' stands where '{name}' is. Give both in one order.")
+        if prediction.classes != pictures.classes:
+            raise DataError(
+                f"picture '{name}': the model's classes are {list(prediction.classes)}, those of the data are "
+                f"{list(pictures.classes)}. Read the tags with read_tags(data, classes=model.classes)."
+            )
+    if predictions and all(prediction.best_boxes is None for prediction in predictions):
+        raise DataError("the model only classifies and finds no boxes. Train one with --heads both or discovery.")

@@ -1,0 +1,147 @@
+"""Which boxes are written: tags respected, unknown left out, weak ones abstained from; true of any prediction."""
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from deep_patch_learning.data.dataset import ABSENT, PRESENT, UNKNOWN, TaggedPictures
+from deep_patch_learning.errors import DataError
+from deep_patch_learning.labels.select import Choice, LabelSet, select, summary
+from deep_patch_learning.prediction import Prediction
+
+from .conftest import CLASSES, prediction
+
+
+def told(labels: LabelSet) -> dict[str, list]:
+    return {
+        p.name: [
+            (box, index, round(score, 6))
+            for box, index, score in zip(p.boxes.tolist(), p.classes.tolist(), p.scores.tolist(), strict=True)
+        ]
+        for p in labels.pictures
+    }
+
+
+def test_tags_are_respected_and_unknown_left_out(odd: tuple, written: dict) -> None:
+    pictures, predictions = odd
+    assert told(select(predictions, pictures, Choice(boxes_per_class=None))) == written
+
+
+def test_a_tag_whose_best_box_is_weak_is_abstained_from_and_counted(odd: tuple) -> None:
+    pictures, predictions = odd
+    counts = summary(select(predictions, pictures, Choice(boxes_per_class=None)))
+    assert counts["abstained_pictures"] == {"bus": ["beach_001.jpg"]}
+    assert counts["per_class"]["bus"] == {
+        "tagged": 3,
+        "boxes": 3,
+        "abstained": 1,
+        "mean_score": pytest.approx((0.9 + 0.6 + 0.51) / 3),
+    }
+    assert (counts["pictures"], counts["pictures_without_boxes"], counts["boxes"]) == (5, 1, 7)
+    assert (counts["tagged"], counts["abstained"]) == (6, 1)
+
+
+@pytest.mark.parametrize(("min_score", "boxes"), [(0, 9), (0.4, 8), (0.5, 7), (0.7, 4), (0.85, 1), (1, 0)])
+def test_min_score(odd: tuple, min_score: float, boxes: int) -> None:
+    pictures, predictions = odd
+    counts = summary(select(predictions, pictures, Choice(min_score - 1e-6 if 0 < min_score < 1 else min_score, None)))
+    assert counts["boxes"] == boxes
+
+
+def test_the_best_box_alone_unless_more_are_asked_for(odd: tuple, written: dict) -> None:
+    pictures, predictions = odd
+    found = told(select(predictions, pictures))
+    assert found["beach/001.jpg"] == written["beach/001.jpg"][:1]
+    assert found["images/my dog, naïve 100%.png"] == written["images/my dog, naïve 100%.png"][:2]
+
+
+def test_untagged_adds_confident_others_but_never_unknown_ones(odd: tuple) -> None:
+    pictures, predictions = odd
+    found = told(select(predictions, pictures, Choice(0.5, untagged=True)))
+    assert ([1, 1, 5, 5], 1, 0.99) in found["beach/001.jpg"]
+    assert found["empty.jpg"] == [([0, 0, 20, 10], 0, 0.95)]
+    assert all(index != 2 for _, index, _ in found["beach_001.jpg"])
+    # the picture as a whole says 0.5 of every class: a higher minimum leaves the untagged ones out
+    assert told(select(predictions, pictures, Choice(0.6, untagged=True)))["empty.jpg"] == []
+
+
+def test_pairs_must_match(odd: tuple) -> None:
+    pictures, predictions = odd
+    with pytest.raises(DataError, match="4 predictions for 5 pictures"):
+        select(predictions[:4], pictures)
+    with pytest.raises(DataError, match=r"'empty.jpg' stands where 'beach/001.jpg' is"):
+        select(predictions[::-1], pictures)
+    other = [prediction("a.jpg", (9, 9), [], ("x", "y", "z"))]
+    with pytest.raises(DataError, match="the model's classes are"):
+        select(other, TaggedPictures(CLASSES, ("a.jpg",), pictures.paths[:1], pictures.labels[:1]))
+
+
+@pytest.mark.parametrize("choice", [{"min_score": 1.5}, {"min_score": -0.1}, {"boxes_per_class": 0}])
+def test_a_choice_that_makes_no_sense(choice: dict) -> None:
+    with pytest.raises(DataError, match="wanted"):
+        Choice(**choice)
+
+
+def test_a_model_that_only_classifies(odd: tuple) -> None:
+    pictures, predictions = odd
+    without = [
+        Prediction(
+            p.name, p.classes, p.height, p.width, p.image_scores, np.zeros((0, 4)), np.zeros(0, int), np.zeros(0)
+        )
+        for p in predictions
+    ]
+    with pytest.raises(DataError, match="--heads both"):
+        select(without, pictures)
+
+
+@st.composite
+def worlds(draw: st.DrawFn) -> tuple[TaggedPictures, list[Prediction]]:
+    """Draw pictures with any tags and any boxes inside them."""
+    from pathlib import Path
+
+    count = draw(st.integers(1, 4))
+    names = [f"{index}.jpg" for index in range(count)]
+    states = draw(
+        st.lists(st.tuples(*[st.sampled_from([PRESENT, ABSENT, UNKNOWN])] * 3), min_size=count, max_size=count)
+    )
+    predictions = []
+    for name in names:
+        width, height = draw(st.integers(1, 300)), draw(st.integers(1, 300))
+        found = []
+        for _ in range(draw(st.integers(0, 8))):
+            x1, y1 = draw(st.integers(0, width - 1)), draw(st.integers(0, height - 1))
+            box = [x1, y1, draw(st.integers(x1 + 1, width)), draw(st.integers(y1 + 1, height))]
+            found.append((box, draw(st.integers(0, 2)), draw(st.floats(0.001, 0.999))))
+        predictions.append(prediction(name, (width, height), found))
+    paths = tuple(Path("/photos", name) for name in names)
+    return TaggedPictures(CLASSES, tuple(names), paths, np.array(states, np.int8).reshape(-1, 3)), predictions
+
+
+@settings(max_examples=150, deadline=None)
+@given(worlds(), st.floats(0, 1), st.none() | st.integers(1, 3), st.booleans())
+def test_what_holds_of_any_selection(world: tuple, min_score: float, most: int | None, untagged: bool) -> None:
+    pictures, predictions = world
+    labels = select(predictions, pictures, Choice(min_score, most, untagged))
+    counts = summary(labels)
+    assert [p.name for p in labels.pictures] == list(pictures.names)
+    assert counts["boxes"] == sum(len(p.boxes) for p in labels.pictures)
+    assert counts["boxes"] == sum(row["boxes"] for row in counts["per_class"].values())
+    assert list(counts["per_class"]) == list(CLASSES)
+    for picture, found in zip(labels.pictures, predictions, strict=True):
+        assert (picture.scores >= min_score).all()
+        assert (picture.scores <= 1).all()
+        assert (picture.boxes >= 0).all()
+        assert (picture.boxes[:, 2] <= picture.width).all()
+        assert (picture.boxes[:, 3] <= picture.height).all()
+        assert (np.diff(picture.classes) >= 0).all()  # in the order of classes, best first
+        assert (np.diff(picture.scores)[np.diff(picture.classes) == 0] <= 0).all()
+        allowed = (PRESENT, ABSENT) if untagged else (PRESENT,)
+        assert np.isin(picture.states[picture.classes], allowed).all()
+        for index in range(3):
+            own = found.found_classes == index
+            reached = [box.probability for box in found.filter(min_probability=0) if box.tag == CLASSES[index]]
+            count = sum(score >= min_score for score in reached)
+            if picture.states[index] == PRESENT:
+                assert (picture.classes == index).sum() == min(count, most or len(own))
+                assert (index in picture.abstained) == (count == 0)
