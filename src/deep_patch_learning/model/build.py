@@ -9,8 +9,9 @@ from deep_patch_learning.model.backbones import trunk as build_trunk
 from deep_patch_learning.model.classification import PAPER_BANDS, PROGRAM_BANDS, ClassificationHead, SpatialPyramid
 from deep_patch_learning.model.discovery import DiscoveryHead
 from deep_patch_learning.model.fused import fold_norms
-from deep_patch_learning.model.network import HEADS, DeepPatchNet
+from deep_patch_learning.model.network import ALL_HEADS, HEADS, DeepPatchNet
 from deep_patch_learning.model.pooling import SpatialPyramidPooling
+from deep_patch_learning.model.refinement import Refinement
 from deep_patch_learning.model.weights import FilledLayers, fill, read_weights
 
 BANDS = {"program": PROGRAM_BANDS, "paper": PAPER_BANDS}
@@ -24,13 +25,20 @@ def build_network(
     bands: str = "program",
     weights: str | None = None,
     head_bias: float = 0.0,
+    refinements: int = 3,
+    refinement_width: int = 2048,
+    regression: bool = False,
 ) -> tuple[DeepPatchNet, FilledLayers | None]:
-    """Return the network and, where `weights` were given, which layers they filled."""
+    """Return the network and, where `weights` were given, which layers they filled.
+
+    The last three settings are those of the head `refinement`: how many classifiers, the width of their hidden layer, and
+    whether boxes are moved.
+    """
     for head in heads:
-        if head not in HEADS:
-            raise ModelError(f"there is no head '{head}'.{did_you_mean(head, HEADS)}")
+        if head not in ALL_HEADS:
+            raise ModelError(f"there is no head '{head}'.{did_you_mean(head, ALL_HEADS)}")
     if not heads:
-        raise ModelError("no head was asked for. Choose classification, discovery or both.")
+        raise ModelError(f"no head was asked for. Choose among {', '.join(ALL_HEADS)}.")
     trunk = build_trunk(backbone)
     width: int = trunk.patch_features.width  # type: ignore[assignment]
     network = DeepPatchNet(
@@ -41,6 +49,7 @@ def build_network(
         if "classification" in heads
         else None,
         DiscoveryHead(width, classes) if "discovery" in heads else None,
+        Refinement(width, classes, refinements, refinement_width, regression) if "refinement" in heads else None,
     )
     if isinstance(trunk.patch_features, nn.Module) and hasattr(trunk.patch_features, "fc6") and backbone != "tiny":
         for layer in (trunk.patch_features.fc6, trunk.patch_features.fc7):
@@ -49,7 +58,7 @@ def build_network(
     start_biases(network, head_bias)
     tensors = read_weights(weights, trunk) if weights else {}
     # weights that a training of ours wrote have their norms folded already
-    folded_before = "backbone.body.conv1.bias" in tensors
+    folded_before = any(name.startswith("backbone.") for name in tensors)
     if trunk.folded and folded_before:
         fold_norms(network)
     report = fill(network, trunk, tensors, weights) if weights else None

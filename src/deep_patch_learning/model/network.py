@@ -10,25 +10,28 @@ from deep_patch_learning.model.backbone import Backbone
 from deep_patch_learning.model.classification import ClassificationHead
 from deep_patch_learning.model.discovery import DiscoveryHead
 from deep_patch_learning.model.maximum import patch_rows
+from deep_patch_learning.model.refinement import Refinement, RefinementScores
 
-HEADS = ("classification", "discovery")
+HEADS = ("classification", "discovery")  # the paper's
+ALL_HEADS = (*HEADS, "refinement")
 
 
 class Scores(NamedTuple):
     """What the network says: raw scores, no sigmoid. A head that is not there leaves None.
 
     `classification` (I, C) and `discovery` (I, C) per image; `patches` (P, C) the discovery head's score of each patch;
-    `parts` (P, N) the response of each part filter.
+    `parts` (P, N) the response of each part filter; `refinement` what the heads beyond the paper say.
     """
 
     classification: Tensor | None
     discovery: Tensor | None
     patches: Tensor | None
     parts: Tensor | None
+    refinement: RefinementScores | None = None
 
 
 class DeepPatchNet(nn.Module):
-    """Convolutions, SPP layer, patch features, and two heads that read them."""
+    """Convolutions, SPP layer, patch features, and the heads that read them: the paper's two, and a refinement."""
 
     def __init__(
         self,
@@ -37,22 +40,24 @@ class DeepPatchNet(nn.Module):
         patch_features: nn.Module,
         classification: ClassificationHead | None,
         discovery: DiscoveryHead | None,
+        refinement: Refinement | None = None,
     ) -> None:
         super().__init__()
-        if classification is None and discovery is None:
-            raise ValueError("a network needs at least one head: classification, discovery or both")
+        if classification is None and discovery is None and refinement is None:
+            raise ValueError(f"a network needs at least one head: {', '.join(ALL_HEADS)}")
         self.backbone = backbone
         self.pool = pool
         self.patch_features = patch_features
         self.classification = classification
         self.discovery = discovery
+        self.refinement = refinement
 
     def forward(self, batch: Batch, chunk: int | None = None) -> Scores:
         """Return the scores of a batch; `chunk` patches at a time pass the patch layers, to bound memory."""
         maps = self.backbone(batch.images, batch.sizes if batch.padded else None)  # (I, D, h, w)
         features = self._patch_features(maps, batch, chunk)  # (P, K)
         rows = patch_rows(batch.patch_image, len(batch.images), batch.counts)  # (I, M)
-        classification = discovery = patches = parts = None
+        classification = discovery = patches = parts = refined = None
         # in half precision hundreds of patches would tie for the maximum, so the heads work in single (or double)
         with torch.autocast(features.device.type, enabled=False):
             features = features if features.dtype == torch.float64 else features.float()
@@ -60,7 +65,9 @@ class DeepPatchNet(nn.Module):
                 classification, parts = self.classification(features, centres(batch), rows)
             if self.discovery is not None:
                 discovery, patches = self.discovery(features, rows)
-        return Scores(classification, discovery, patches, parts)
+            if self.refinement is not None:
+                refined = self.refinement(features, rows)
+        return Scores(classification, discovery, patches, parts, refined)
 
     def _patch_features(self, maps: Tensor, batch: Batch, chunk: int | None) -> Tensor:
         chunk = chunk or max(len(batch.patches), 1)

@@ -19,7 +19,7 @@ from deep_patch_learning.data.truth import TrueBoxes
 from deep_patch_learning.model.backbone import Backbone
 from deep_patch_learning.model.maximum import maximum_over_patches, patch_rows
 from deep_patch_learning.model.network import DeepPatchNet, Scores
-from deep_patch_learning.peers.offsets import decoded, encoded, inside
+from deep_patch_learning.model.offsets import decoded, encoded, inside
 from deep_patch_learning.predict import Model, Picture, PictureScores
 from deep_patch_learning.prediction import Prediction
 from deep_patch_learning.training.loop import Trainer

@@ -10,8 +10,10 @@ from typing import Any, Literal, get_args
 
 from deep_patch_learning.errors import RunError, did_you_mean
 from deep_patch_learning.losses import Reduction, Unknown
-from deep_patch_learning.model.network import HEADS
+from deep_patch_learning.model.network import ALL_HEADS, HEADS
+from deep_patch_learning.model.seeds import SeedsName, choice_of_seeds
 from deep_patch_learning.patches import PatchGenerator, generator
+from deep_patch_learning.refinement_losses import RefinementLosses
 
 PAPER_SCALES = (480, 576, 688, 864, 1200)
 Optimiser = Literal["sgd", "adamw"]
@@ -49,6 +51,18 @@ class Recipe:
     picking: Picking = "best"  # how the box of a class is picked in testing
     vote_sharpness: float = 1.0  # a patch votes with the exponential of this times its score
     area_power: float = 0.0  # votes are multiplied by the patch's area to this power
+    # refinement, where `heads` name it
+    refinements: int = 3  # classifiers of patches, each learning from the seeds of the one before
+    refinement_width: int = 2048  # of their hidden layer; 0 means none
+    seeds: SeedsName = "best"  # the patches of a present class that a classifier learns from
+    seeds_per_class: int = 5  # at most; for seeds that are several or clusters
+    seed_share: float = 0.15  # of an image's patches, the best, from which several seeds are taken
+    seed_floor: float = 0.5  # of the best score of its class, what each of several seeds needs; 0 means nothing
+    foreground: float = 0.5  # IoU with a seed from which a patch is of its class
+    background: float = 0.1  # IoU with a seed from which a patch counts at all
+    by_cluster: bool = False  # the patches on a seed answer for its class together
+    regression: bool = False  # learn to move boxes, from the last classifier's seeds
+    two_stream_tags: bool = False  # the image's score has the two-stream head's added
     # loss
     reduction: Reduction = "mean"
     unknown: Unknown = "absent"
@@ -76,12 +90,18 @@ class Recipe:
 
     def __post_init__(self) -> None:
         choices = {"optimiser": Optimiser, "schedule": Schedule, "reduction": Reduction, "unknown": Unknown}
-        choices |= {"picking": Picking, "precision": Precision, "bands": Bands, "search_mode": SearchMode}
+        choices |= {
+            "picking": Picking,
+            "precision": Precision,
+            "bands": Bands,
+            "search_mode": SearchMode,
+            "seeds": SeedsName,
+        }
         for field, kind in choices.items():
             value = getattr(self, field)
             if value not in get_args(kind):
                 raise RunError(f"recipe: {field} = '{value}' is not known.{did_you_mean(str(value), get_args(kind))}")
-        for field in ("steps", "batch_images", "images_per_pass", "filters"):
+        for field in ("steps", "batch_images", "images_per_pass", "filters", "refinements", "seeds_per_class"):
             if getattr(self, field) < 1:
                 raise RunError(f"recipe: {field} = {getattr(self, field)}; it must be at least 1.")
         for field in (
@@ -96,9 +116,19 @@ class Recipe:
             "shapes",
             "vote_sharpness",
             "area_power",
+            "refinement_width",
         ):
             if not (getattr(self, field) >= 0 and math.isfinite(getattr(self, field))):
                 raise RunError(f"recipe: {field} = {getattr(self, field)}; it must be 0 or more.")
+        if not 0 <= self.background <= self.foreground <= 1:
+            raise RunError(
+                f"recipe: background = {self.background}, foreground = {self.foreground}; they are overlaps from 0 to 1, "
+                "the second not below the first."
+            )
+        if not 0 <= self.seed_floor <= 1:
+            raise RunError(f"recipe: seed_floor = {self.seed_floor}; it must be from 0 to 1.")
+        if not 0 < self.seed_share <= 1:
+            raise RunError(f"recipe: seed_share = {self.seed_share}; it must be above 0 and at most 1.")
         if not self.scales or min(self.scales) < 16:
             raise RunError(f"recipe: scales = {list(self.scales)}; give at least one, none below 16 pixels.")
         if not math.isfinite(self.head_bias):
@@ -216,6 +246,11 @@ def modern(backbone: str = "resnet50", steps: int = 2_500) -> Recipe:
     )
 
 
+def refined(backbone: str = "resnet50", steps: int = 2_500) -> Recipe:
+    """Return `modern` with a refinement beside the paper's heads: boxes are its, and are moved onto whole objects."""
+    return modern(backbone, steps).replace(name="refined", heads=ALL_HEADS, seeds="several", regression=True)
+
+
 def world(backbone: str = "tiny", steps: int = 700) -> Recipe:
     """Return the recipe of the embedded world: the tiny network on its pretrained convolutions, half a minute on two cores.
 
@@ -253,6 +288,19 @@ def usual_weights(backbone: str) -> str:
     return {"alexnet": "imagenet", "vgg16": "imagenet", "resnet50": "imagenet", "tiny": "shipped"}.get(backbone, "")
 
 
+def recipe_refinement(recipe: Recipe) -> RefinementLosses:
+    """Return the loss of the refinement with a recipe's seeds."""
+    seeds = choice_of_seeds(
+        recipe.seeds,
+        recipe.seeds_per_class,
+        recipe.seed_share,
+        recipe.seed_floor,
+        recipe.vote_sharpness,
+        recipe.area_power,
+    )
+    return RefinementLosses(seeds, recipe.foreground, recipe.background, recipe.by_cluster)
+
+
 def recipe_patches(recipe: Recipe) -> PatchGenerator:
     """Return the patch generator that a recipe names."""
     if recipe.patches != "selective-search":
@@ -266,16 +314,19 @@ def selective_search(mode: str, min_side: int, kept: int = 0) -> PatchGenerator:
     return generator("selective-search", mode=mode, min_side=min_side, max_boxes=kept or None, **options)
 
 
-RECIPES: dict[str, Callable[..., Recipe]] = {"paper": paper, "modern": modern, "world": world}
+RECIPES: dict[str, Callable[..., Recipe]] = {"paper": paper, "modern": modern, "refined": refined, "world": world}
 
 
 def choose(name: str, heads: str, seed: int, changes: Sequence[str], options: dict[str, Any]) -> Recipe:
-    """Return a recipe by name with the settings of the command line; `changes` are KEY=VALUE texts."""
+    """Return a recipe by name with the settings of the command line; `changes` are KEY=VALUE texts.
+
+    Without `heads`, an empty text, the recipe's own stay.
+    """
     if name not in RECIPES:
         raise RunError(f"there is no recipe '{name}'.{did_you_mean(name, RECIPES)}")
-    if heads not in ("both", *HEADS):
-        raise RunError(f"--heads {heads}: not known.{did_you_mean(heads, ('both', *HEADS))}")
-    values: dict[str, Any] = {"seed": seed, "heads": HEADS if heads == "both" else (heads,), **options}
+    values: dict[str, Any] = {"seed": seed, **options}
+    if heads:
+        values["heads"] = heads_of(heads)
     for change in changes:
         key, equals, text = change.partition("=")
         if not equals:
@@ -285,6 +336,16 @@ def choose(name: str, heads: str, seed: int, changes: Sequence[str], options: di
     # the recipe fits its other settings to the backbone and the number of steps
     shape = {key: values.pop(key) for key in ("backbone", "steps") if key in values}
     return RECIPES[name](**shape).replace(**values)
+
+
+def heads_of(text: str) -> tuple[str, ...]:
+    """Return the heads that a text names: both (the paper's), all, or names of heads with commas."""
+    named = {"both": HEADS, "all": ALL_HEADS}
+    heads = named.get(text) or tuple(head for head in ALL_HEADS if head in text.split(","))
+    for word in () if text in named else text.split(","):
+        if word not in ALL_HEADS:
+            raise RunError(f"--heads {text}: not known.{did_you_mean(word, (*named, *ALL_HEADS))}")
+    return heads
 
 
 def _from_text(key: str, value: Any) -> Any:

@@ -3,25 +3,23 @@
 import torch
 from torch import Tensor
 
-# What Fast R-CNN divides offsets by, so that the four are about as large as each other.
-SPREAD = (0.1, 0.1, 0.2, 0.2)
+# What Fast R-CNN divides offsets by, so that the four are about as large as each other: two of the centre, two of the sides.
+CENTRE_SPREAD, SIDE_SPREAD = 0.1, 0.2
 LARGEST = 4.135  # of the logarithm of a side's growth: a box becomes at most 62.5 times as wide
 
 
 def encoded(patches: Tensor, boxes: Tensor) -> Tensor:
-    """Return the offsets (P, 4) from patches (P, 4) to boxes (P, 4): shift of the centre in sides, logarithm of the growth."""
+    """Return the offsets (..., 4) from patches (..., 4) to boxes: shift of the centre in sides, logarithm of the growth."""
     centre, side = _centre_and_side(patches)
     target, target_side = _centre_and_side(boxes)
-    found = torch.cat(((target - centre) / side, (target_side / side).log()), dim=1)
-    return found / found.new_tensor(SPREAD)
+    return torch.cat(((target - centre) / side / CENTRE_SPREAD, (target_side / side).log() / SIDE_SPREAD), dim=-1)
 
 
 def decoded(patches: Tensor, offsets: Tensor) -> Tensor:
     """Return the boxes (P, C, 4) that offsets (P, C, 4) lead to from patches (P, 4)."""
     centre, side = _centre_and_side(patches)
-    scaled = offsets * offsets.new_tensor(SPREAD)
-    moved = centre[:, None] + scaled[..., :2] * side[:, None]
-    half = side[:, None] * scaled[..., 2:].clamp(max=LARGEST).exp() / 2
+    moved = centre[:, None] + offsets[..., :2] * CENTRE_SPREAD * side[:, None]
+    half = side[:, None] * (offsets[..., 2:] * SIDE_SPREAD).clamp(max=LARGEST).exp() / 2
     return torch.cat((moved - half, moved + half), dim=2)
 
 
@@ -33,5 +31,5 @@ def inside(boxes: Tensor, height: int, width: int) -> Tensor:
 
 
 def _centre_and_side(boxes: Tensor) -> tuple[Tensor, Tensor]:
-    low, high = boxes[:, :2], boxes[:, 2:]
+    low, high = boxes[..., :2], boxes[..., 2:]
     return (low + high) / 2, (high - low).clamp(min=1e-3)

@@ -1,0 +1,58 @@
+"""Seeds -> what each patch should say: its class, how much it counts, and the box of the object on it."""
+
+from typing import NamedTuple
+
+import torch
+from torch import Tensor
+
+from deep_patch_learning.model.by_image import overlaps
+from deep_patch_learning.model.offsets import encoded
+from deep_patch_learning.model.seeds import Seeds
+
+FOREGROUND, BACKGROUND = 0.5, 0.1  # IoU with a seed from which a patch is of its class, and from which it counts at all
+
+
+class Targets(NamedTuple):
+    """What is asked of each patch, (I, M): its class, C meaning background; its weight, 0 where it does not count; which seed
+    it belongs to; and whether it lies on that seed."""
+
+    classes: Tensor
+    weights: Tensor
+    seeds: Tensor
+    foreground: Tensor
+
+    @property
+    def counted(self) -> Tensor:
+        """Return the number of patches of each image that count, (I,), at least 1."""
+        return (self.weights > 0).sum(dim=1).clamp(min=1)
+
+
+@torch.no_grad()
+def patch_targets(
+    boxes: Tensor,
+    there: Tensor,
+    seeds: Seeds,
+    classes: int,
+    foreground: float = FOREGROUND,
+    background: float = BACKGROUND,
+) -> Targets:
+    """Return the targets of patches (I, M, 4), `there` (I, M).
+
+    A patch belongs to the seed it overlaps most; of seeds it overlaps alike, to the one with the higher score. From an IoU of
+    `foreground` on it takes the seed's class, from `background` on it is background, below it does not count. Its weight is the
+    seed's score.
+    """
+    overlap = overlaps(boxes, seeds.boxes).masked_fill(~seeds.real[:, None], -1)  # (I, M, S)
+    best = overlap.amax(dim=2)  # (I, M)
+    tied = seeds.scores[:, None].masked_fill(overlap < best[..., None], -1)  # (I, M, S)
+    mine = tied.argmax(dim=2)  # (I, M)
+    on = there & (best >= foreground)
+    wanted = torch.where(on, seeds.classes[mine], classes)
+    weights = seeds.scores.gather(1, mine) * (there & (best >= background) & (best >= 0))
+    return Targets(wanted, weights, mine, on)
+
+
+@torch.no_grad()
+def box_targets(boxes: Tensor, seeds: Seeds, targets: Targets) -> Tensor:
+    """Return the offsets (I, M, 4) from patches (I, M, 4) to the seed that each belongs to; they mean nothing off a seed."""
+    return encoded(boxes, seeds.boxes.gather(1, targets.seeds[..., None].expand(-1, -1, 4)))

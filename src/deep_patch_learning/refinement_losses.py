@@ -1,0 +1,102 @@
+"""Scores of the refinement + tags -> named loss terms: each classifier learns from the seeds of the one before it."""
+
+from dataclasses import dataclass, field
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+from deep_patch_learning.data.batch import Batch
+from deep_patch_learning.model.by_image import by_image
+from deep_patch_learning.model.maximum import patch_rows
+from deep_patch_learning.model.refinement import RefinementScores
+from deep_patch_learning.model.seeds import Best, Choice, Seeds, find_seeds
+from deep_patch_learning.model.targets import BACKGROUND, FOREGROUND, Targets, box_targets, patch_targets
+
+
+@dataclass(frozen=True)
+class RefinementLosses:
+    """The loss terms of the refinement heads and of the offsets.
+
+    `seeds` chooses what is learnt from; `foreground` and `background` as of `patch_targets`. With `by_cluster` the patches on a
+    seed answer for its class together, by the mean of their probabilities, as in PCL.
+    """
+
+    seeds: Choice = field(default_factory=Best)
+    foreground: float = FOREGROUND
+    background: float = BACKGROUND
+    by_cluster: bool = False
+
+    def __call__(self, scores: RefinementScores, labels: Tensor, batch: Batch) -> dict[str, Tensor]:
+        """Return `refinement`, the sum over classifiers, and `boxes` where offsets are learnt, each in the mean over images.
+
+        Only classes that are surely there, 1 in `labels` (I, C), have seeds.
+        """
+        rows = patch_rows(batch.patch_image, len(labels), batch.counts)  # (I, M)
+        if not rows.shape[1]:
+            outputs = {"refinement": scores.heads, "boxes": scores.offsets}
+            return {name: output.sum() * 0 for name, output in outputs.items() if output is not None}
+        boxes, there, present = by_image(batch.patches, rows).to(scores.heads.dtype), rows >= 0, labels == 1
+        heads = by_image(scores.heads, rows)  # (I, M, K, C + 1)
+        losses = []
+        said = by_image(scores.shares.detach(), rows)  # (I, M, C): what the classifier before says
+        for head in heads.unbind(dim=2):
+            seeds, targets = self._targets(boxes, said, there, present)
+            losses.append(cluster_loss(head, targets, seeds) if self.by_cluster else patch_loss(head, targets))
+            said = head.detach().softmax(dim=2)[..., :-1]
+        terms = {"refinement": torch.stack(losses).sum()}
+        if scores.offsets is not None:
+            seeds, targets = self._targets(boxes, said, there, present)
+            terms["boxes"] = offset_loss(by_image(scores.offsets, rows), boxes, seeds, targets)
+        return terms
+
+    def _targets(self, boxes: Tensor, said: Tensor, there: Tensor, present: Tensor) -> tuple[Seeds, Targets]:
+        seeds = find_seeds(self.seeds, boxes, said, there, present)
+        return seeds, patch_targets(boxes, there, seeds, present.shape[1], self.foreground, self.background)
+
+
+def two_stream_loss(image: Tensor, labels: Tensor, reduction: str, unknown: str, there: Tensor | None = None) -> Tensor:
+    """Return the cross entropy of probabilities (I, C) and labels (I, C), averaged over the images of the batch.
+
+    As `tag_loss`, of probabilities. Images without patches, not `there` (I,), have nothing to learn from and add nothing.
+    """
+    target = (labels == 1).to(image.dtype)
+    # torch's own function would stop the program at a sum of shares just above 1, or at one that is not a number
+    image = image.clamp(1e-30, 1 - 6e-8)
+    loss = -(target * image.log() + (1 - target) * (-image).log1p())  # (I, C)
+    if unknown == "ignore":
+        loss = loss * (labels != -1)
+    if there is not None:
+        loss = loss * there[:, None]
+    per_image = loss.mean(dim=1) if reduction == "mean" else loss.sum(dim=1)
+    return per_image.mean()
+
+
+def patch_loss(scores: Tensor, targets: Targets) -> Tensor:
+    """Return the weighted cross entropy of patch scores (I, M, C + 1) over the patches that count, in the mean over images."""
+    entropy = F.cross_entropy(scores.transpose(1, 2), targets.classes, reduction="none")  # (I, M)
+    return ((entropy * targets.weights).sum(dim=1) / targets.counted).mean()
+
+
+def cluster_loss(scores: Tensor, targets: Targets, seeds: Seeds) -> Tensor:
+    """Return `patch_loss` in which the patches on one seed are a single bag: the mean of their probabilities is to be 1.
+
+    A bag weighs as much as its patches together; background patches count one by one.
+    """
+    logs = scores.log_softmax(dim=2)  # (I, M, C + 1)
+    column = targets.classes[..., None]
+    probability = logs.gather(2, column).squeeze(2).exp() * targets.foreground  # (I, M)
+    bags = torch.zeros_like(seeds.scores)  # (I, S)
+    size = bags.scatter_add(1, targets.seeds, targets.foreground.to(bags.dtype))
+    mean = bags.scatter_add(1, targets.seeds, probability) / size.clamp(min=1)
+    tiny = torch.finfo(mean.dtype).tiny
+    of_bags = -(mean.clamp(min=tiny).log() * size * seeds.scores * (size > 0)).sum(dim=1)  # (I,)
+    of_background = -(logs[..., -1] * targets.weights * ~targets.foreground).sum(dim=1)
+    return ((of_bags + of_background) / targets.counted).mean()
+
+
+def offset_loss(offsets: Tensor, boxes: Tensor, seeds: Seeds, targets: Targets) -> Tensor:
+    """Return the weighted smooth L1 loss of offsets (I, M, 4) of the patches on a seed, in the mean over images."""
+    distance = F.smooth_l1_loss(offsets, box_targets(boxes, seeds, targets), reduction="none").sum(dim=2)  # (I, M)
+    distance = distance * targets.weights * targets.foreground
+    return (distance.sum(dim=1) / targets.counted).mean()

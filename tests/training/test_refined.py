@@ -1,0 +1,236 @@
+"""A training with all heads: it is killed and resumes, learns, predicts, moves boxes; runs from before it still load."""
+
+import os
+import signal
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+
+from deep_patch_learning import verbs
+from deep_patch_learning.errors import RunError, TrainingError
+from deep_patch_learning.model.network import ALL_HEADS, HEADS
+from deep_patch_learning.model.offsets import decoded, inside
+from deep_patch_learning.model.seeds import Several
+from deep_patch_learning.picking import Picking
+from deep_patch_learning.predict import Picture, load, score_pictures
+from deep_patch_learning.training.checkpoint import read_checkpoint, save_checkpoint
+from deep_patch_learning.training.loop import Trainer, make_optimiser
+from deep_patch_learning.training.recipe import Recipe, choose, heads_of, modern, recipe_refinement, refined
+from deep_patch_learning.training.run import RunFolder
+
+
+@pytest.fixture(scope="module")
+def refined_recipe(small_recipe: Recipe) -> Recipe:
+    return small_recipe.replace(heads=ALL_HEADS, refinement_width=32, seeds="several", regression=True, picking="best")
+
+
+@pytest.fixture(scope="module")
+def refined_run(
+    refined_recipe: Recipe, small_prepared: verbs.Prepared, tmp_path_factory: pytest.TempPathFactory
+) -> Path:
+    folder = tmp_path_factory.mktemp("refined") / "run"
+    verbs.train(small_prepared, refined_recipe, folder, device="cpu")
+    return folder
+
+
+def trainer(prepared: verbs.Prepared, recipe: Recipe, folder: Path) -> Trainer:
+    run = RunFolder(folder)
+    run.begin(recipe, prepared.pictures, {})
+    made = Trainer(recipe, prepared.pictures, prepared.patches, run, "cpu")
+    made.resume()
+    return made
+
+
+def pictures_of(prepared: verbs.Prepared, count: int) -> list[Picture]:
+    return [Picture(str(i), prepared.pictures.read(i), prepared.patches[i][:60]) for i in range(count)]
+
+
+def test_stopped_and_resumed_equals_never_stopped(
+    refined_recipe: Recipe, refined_run: Path, small_prepared: verbs.Prepared, tmp_path: Path
+) -> None:
+    first = trainer(small_prepared, refined_recipe, tmp_path / "run")
+
+    def stop_at_five(progress: object) -> None:
+        if progress.step == 5:  # type: ignore[attr-defined]
+            os.kill(os.getpid(), signal.SIGINT)
+
+    assert first.fit(stop_at_five) is False
+    assert trainer(small_prepared, refined_recipe, tmp_path / "run").fit() is True
+    a, b = (read_checkpoint(folder / "checkpoint.safetensors")[1] for folder in (tmp_path / "run", refined_run))
+    assert a.keys() == b.keys()
+    assert all(torch.equal(a[name], b[name]) for name in a)
+    assert set(RunFolder(refined_run).read_log()[-1]) >= {
+        "classification",
+        "discovery",
+        "two_stream",
+        "refinement",
+        "boxes",
+    }
+
+
+@pytest.mark.parametrize("seeds", ["best", "vote", "several", "clusters"])
+def test_every_head_moves(seeds: str, refined_recipe: Recipe, small_prepared: verbs.Prepared, tmp_path: Path) -> None:
+    recipe = refined_recipe.replace(seeds=seeds, steps=2, warmup_steps=1, by_cluster=seeds == "clusters")
+    made = trainer(small_prepared, recipe, tmp_path / "run")
+    before = {name: value.clone() for name, value in made.bare.named_parameters()}
+    made.fit()
+    still = [name for name, value in made.bare.named_parameters() if torch.equal(value, before[name])]
+    assert all(name.startswith("backbone.") for name in still)
+
+
+def test_a_loss_that_is_not_finite_stops_with_a_clear_word(
+    refined_recipe: Recipe, small_prepared: verbs.Prepared, tmp_path: Path
+) -> None:
+    recipe = refined_recipe.replace(
+        heads=("refinement",), learning_rate=1e30, clip_norm=0.0, optimiser="sgd", schedule="steps"
+    )
+    with pytest.raises(TrainingError, match="no longer finite"):
+        trainer(small_prepared, recipe, tmp_path / "run").fit()
+
+
+def test_two_passes_equal_one_of_both_images(
+    refined_recipe: Recipe, small_prepared: verbs.Prepared, tmp_path: Path
+) -> None:
+    recipe = refined_recipe.replace(scales=(96,), steps=2, images_per_pass=4, warmup_steps=1)
+    weights = []
+    for name, per_pass in (("one", 4), ("four", 1)):
+        made = trainer(small_prepared, recipe.replace(images_per_pass=per_pass), tmp_path / name)
+        made.bare.patch_features.dropout.p = 0.0
+        made.fit()
+        weights.append(made.bare.state_dict())
+    for name in weights[0]:
+        torch.testing.assert_close(weights[0][name], weights[1][name], rtol=1e-3, atol=1e-5, msg=name)
+
+
+def test_heads_learn_at_the_rate_of_heads(
+    refined_recipe: Recipe, small_prepared: verbs.Prepared, tmp_path: Path
+) -> None:
+    network = trainer(small_prepared, refined_recipe, tmp_path / "run").bare
+    factors = {id(p): g["factor"] for g in make_optimiser(network, refined_recipe).param_groups for p in g["params"]}
+    assert factors[id(network.refinement.classifiers.weight)] == refined_recipe.head_learning_rate
+
+
+def test_boxes_are_moved_and_ranked_by_the_mean_of_the_classifiers(
+    refined_run: Path, small_prepared: verbs.Prepared
+) -> None:
+    scales = (96, 128)
+    model = load(refined_run, "cpu", scales)
+    torch.nn.init.normal_(model.network.refinement.regressor.bias)
+    (picture,) = pictures_of(small_prepared, 1)
+    totals = model._totals([picture]).refinement
+    (scores,) = score_pictures(model.network, [picture], scales)
+    np.testing.assert_allclose(scores.refined, totals.probabilities.numpy(), rtol=1e-5)
+    assert scores.refined.max() <= len(scales)
+    height, width = picture.image.shape[:2]
+    patches = torch.from_numpy(picture.patches.astype(np.float32))
+    boxes = inside(decoded(patches, totals.offsets[:, None] / 2)[:, 0], height, width).numpy()
+    found = next(model.predict_pictures([picture]))
+    np.testing.assert_allclose(found.best_boxes, boxes[scores.refined.argmax(axis=0)], rtol=1e-5)
+    best = torch.from_numpy(scores.refined).max().item() / 2
+    assert found.found_scores[0] == pytest.approx(np.log(best / (1 - best)), rel=1e-4)
+    assert found.found_boxes.min() >= 0
+    assert (found.found_boxes.max(axis=0) <= [width, height, width, height]).all()
+
+
+@pytest.mark.parametrize("vote", [False, True])
+def test_several_pictures_in_a_pass_change_nothing(
+    vote: bool, refined_run: Path, small_prepared: verbs.Prepared
+) -> None:
+    model = load(refined_run, "cpu")
+    model.picking = Picking(vote)
+    pictures = pictures_of(small_prepared, 5)
+    together = list(model.predict_pictures(pictures, images_per_pass=3))
+    for picture, found in zip(pictures, together, strict=True):
+        alone = next(model.predict_pictures([picture]))
+        np.testing.assert_allclose(found.image_scores, alone.image_scores, rtol=1e-3, atol=1e-3)
+        # one network pass may round otherwise, so a box is asked to be as good, not to be the same
+        assert found.best_boxes.shape == alone.best_boxes.shape
+        np.testing.assert_allclose(found.found_scores[:3], alone.found_scores[:3], rtol=1e-2, atol=1e-3)
+
+
+def test_a_vote_of_probabilities_elects_the_whole() -> None:
+    whole = torch.tensor([[10.0, 10, 90, 90], [12, 10, 90, 92], [8, 9, 88, 90], [11, 12, 92, 90]])
+    boxes = torch.cat((torch.tensor([[40.0, 40, 50, 50]]), whole))
+    totals = 2 * torch.tensor([[0.95], [0.9], [0.85], [0.9], [0.8]])
+    alone, elected = (Picking(vote).of_probabilities(boxes, totals, 2)[:, 0] for vote in (False, True))
+    torch.testing.assert_close(alone, torch.logit(totals[:, 0] / 2))
+    assert alone.argmax() == 0
+    assert elected.argmax() > 0
+    assert torch.isfinite(Picking(True).of_probabilities(boxes, totals.round(), 2)).all()
+
+
+def test_tags_of_the_refinement_alone_and_beside_the_papers_heads(
+    refined_run: Path, refined_recipe: Recipe, small_prepared: verbs.Prepared, tmp_path: Path
+) -> None:
+    pictures = pictures_of(small_prepared, 2)
+    model = load(refined_run, "cpu")
+    paper = [found.image_scores for found in model.predict_pictures(pictures)]
+    model.two_stream_tags = True
+    added = [found.image_scores for found in model.predict_pictures(pictures)]
+    assert all((more < less).any() for more, less in zip(added, paper, strict=True))
+    verbs.train(small_prepared, refined_recipe.replace(heads=("refinement",), steps=1), tmp_path / "run", device="cpu")
+    found = load(tmp_path / "run", "cpu").predict(small_prepared.pictures.read(0))
+    assert np.isfinite(found.image_scores).all()
+    assert len(found.found_boxes)
+    assert found.classification_scores is None
+
+
+def test_a_run_from_before_the_refinement_loads_and_resumes(
+    small_run: Path, small_recipe: Recipe, small_prepared: verbs.Prepared, tmp_path: Path
+) -> None:
+    new = ("refinement", "seed", "foreground", "background", "by_cluster", "regression", "two_stream_tags")
+    lines = small_recipe.to_toml().splitlines(keepends=True)
+    old = [line for line in lines if not line.startswith(new) or line.startswith("seed =")]
+    assert len(lines) - len(old) == 11
+    for name in ("data.json", "versions.json", "weights.safetensors", "log.jsonl"):
+        (tmp_path / name).write_bytes((small_run / name).read_bytes())
+    (tmp_path / "config.toml").write_text("".join(old))
+    assert Recipe.load(tmp_path / "config.toml") == small_recipe
+    RunFolder(tmp_path).check(small_recipe)
+    picture = small_prepared.pictures.read(0)
+    first, second = (load(folder, "cpu").predict(picture) for folder in (small_run, tmp_path))
+    assert np.array_equal(first.found_boxes, second.found_boxes)
+    assert np.array_equal(first.image_scores, second.image_scores)
+
+
+def test_weights_without_a_refinement_do_not_pass_for_ones_with_it(
+    refined_run: Path, small_run: Path, tmp_path: Path
+) -> None:
+    for name in ("config.toml", "data.json"):
+        (tmp_path / name).write_bytes((refined_run / name).read_bytes())
+    save_checkpoint(tmp_path / "weights.safetensors", 1, load(small_run, "cpu").network)
+    with pytest.raises(RunError, match="do not fit this run's network"):
+        load(tmp_path, "cpu")
+
+
+def test_recipe_and_heads_by_name() -> None:
+    recipe = choose("refined", "", 0, ["seeds_per_class=7", "seed_share=0.3"], {"backbone": "vgg16"})
+    assert recipe.heads == ALL_HEADS
+    assert recipe_refinement(recipe).seeds == Several(7, 0.3, 0.5)
+    assert choose("modern", "", 0, [], {}) == modern()
+    assert choose("refined", "both", 0, [], {}).heads == HEADS
+    assert (heads_of("all"), heads_of("both"), heads_of("refinement")) == (ALL_HEADS, HEADS, ("refinement",))
+    assert heads_of("refinement,discovery") == ("discovery", "refinement")
+    with pytest.raises(RunError, match="Did you mean 'refinement'"):
+        heads_of("refinment")
+    assert refined().replace(name="modern", heads=HEADS, seeds="best", regression=False) == modern()
+
+
+@pytest.mark.parametrize(
+    ("changes", "words"),
+    [
+        ({"seeds": "sevral"}, "Did you mean 'several'"),
+        ({"refinements": 0}, "refinements = 0; it must be at least 1"),
+        ({"seeds_per_class": 0}, "seeds_per_class = 0"),
+        ({"refinement_width": -1}, "refinement_width = -1; it must be 0 or more"),
+        ({"foreground": 0.05}, "the second not below the first"),
+        ({"background": float("nan")}, "overlaps from 0 to 1"),
+        ({"seed_floor": 1.5}, "it must be from 0 to 1"),
+        ({"seed_share": 0.0}, "above 0 and at most 1"),
+    ],
+)
+def test_bad_settings(changes: dict, words: str) -> None:
+    with pytest.raises(RunError, match=words):
+        Recipe().replace(**changes)
