@@ -70,7 +70,7 @@ def loss_curve(log: Iterable[Mapping[str, Any]], width: int = 880, height: int =
 
 def ticks(highest: float, about: int) -> list[float]:
     """Return round numbers from 0 to `highest` or just above it, about as many as asked for; never fewer than two."""
-    if not (math.isfinite(highest) and highest > 0):
+    if not (math.isfinite(highest) and highest > 1e-300):  # below that its parts have no logarithm
         return [0.0, 1.0]
     rough = highest / about
     power = 10.0 ** math.floor(math.log10(rough))
