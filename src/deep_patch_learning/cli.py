@@ -9,7 +9,23 @@ from typing import Annotated, Any
 import typer
 from typer.core import TyperGroup
 
-from deep_patch_learning.errors import DplError, RunError, did_you_mean
+from deep_patch_learning.cli_options import (
+    Data,
+    Device,
+    Json,
+    Limit,
+    Run,
+    Scales,
+    Split,
+    Teacher,
+    TeacherBackbone,
+    Workers,
+    device_or_none,
+    example,
+    scale_numbers,
+)
+from deep_patch_learning.cli_research import research
+from deep_patch_learning.errors import DplError, did_you_mean
 
 
 class Commands(TyperGroup):
@@ -30,28 +46,6 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     help="From pictures with tags and no boxes to a classifier **and** boxes, in one network.",
 )
-
-Data = Annotated[
-    Path, typer.Argument(help="A VOC folder, COCO json, CSV (image,tags), folder per class, or JSON lines.")
-]
-Split = Annotated[str | None, typer.Option(help="A VOC list, a value of the split column, or a file of image names.")]
-Json = Annotated[bool, typer.Option("--json", help="Print one JSON object as the last line.")]
-Device = Annotated[str, typer.Option(help="auto, cpu, cuda or mps.")]
-Run = Annotated[Path, typer.Option("--model", help="The folder of a run.")]
-Limit = Annotated[int | None, typer.Option(min=1, help="Only the first N pictures.")]
-Scales = Annotated[
-    str | None, typer.Option(help="Longest sides, such as 480,688,1200. Those of training if not given.")
-]
-Teacher = Annotated[
-    str | None, typer.Option(help="The classifier to distil: imagenet, a torchvision name, or a file with its fc.")
-]
-TeacherBackbone = Annotated[str, typer.Option(help="resnet50, or resnet50-v1 (strides as in the 2015 paper).")]
-Workers = Annotated[int | None, typer.Option(min=1, help="Cores that make patches. All if not given.")]
-
-
-def example(*lines: str) -> str:
-    """Return the examples that end a command's help."""
-    return "**Examples**\n\n" + "\n\n".join(f"`{line}`" for line in lines)
 
 
 @app.command(epilog=example("dpl demo", "dpl demo --seed 1 --out worlds/one --json"))
@@ -185,52 +179,6 @@ def train(
 
 
 @app.command(
-    epilog=example(
-        "dpl distil VOC2007 --split train --backbone vgg16 --weights convs.pth --teacher imagenet --out runs/layers",
-        "dpl train VOC2007 --split train --backbone vgg16 --weights runs/layers/weights.safetensors --out runs/voc",
-    )
-)
-def distil(
-    data: Data,
-    out: Annotated[Path, typer.Option(help="Gets weights.safetensors. Repeat the command to resume.")],
-    split: Split = None,
-    backbone: Annotated[str, typer.Option(help="The network whose patch layers are new.")] = "vgg16",
-    weights: Annotated[str | None, typer.Option(help="Its convolutions: a file, or a torchvision name.")] = None,
-    teacher: Teacher = "imagenet",
-    teacher_backbone: TeacherBackbone = "resnet50",
-    steps: Annotated[int | None, typer.Option(min=1, help="Steps of distilling.")] = None,
-    seed: Annotated[int, typer.Option(help="Order, scales, flips, patches and new layers.")] = 0,
-    changes: Annotated[
-        list[str], typer.Option("--set", help="Any setting of the recipe, or crop, temperature, dropout, ...")
-    ] = [],  # noqa: B006
-    limit: Limit = None,
-    device: Device = "auto",
-    workers: Workers = None,
-    as_json: Json = False,
-) -> None:
-    """Fill the patch layers of a network that has its convolutions only, from a classifier. Tags and boxes are not read."""
-    from deep_patch_learning import verbs
-    from deep_patch_learning.data.tags import read_tags
-    from deep_patch_learning.devices import usable_device
-    from deep_patch_learning.patch_layers import distil_patch_layers, plan
-    from deep_patch_learning.training.recipe import recipe_patches
-
-    options = {key: value for key, value in {"weights": weights, "steps": steps}.items() if value is not None}
-    settings = {"teacher": teacher, "teacher_backbone": teacher_backbone}
-    layers = plan(out, backbone, seed, changes, options, settings)
-    layers.check()
-    usable_device(device)
-    prepared = verbs.prepare(
-        verbs.limited(read_tags(data, split), limit), recipe_patches(layers.recipe), workers=workers
-    )
-    source = {"path": str(data.resolve()), "split": split, "limit": limit}
-    if distil_patch_layers(prepared, layers, source, device) is None:
-        raise typer.Exit(130)
-    if as_json:
-        print(json.dumps({"weights": str(layers.weights), **layers.read_figures()}))
-
-
-@app.command(
     epilog=example("dpl predict street.jpg --model runs/photos", "dpl predict holiday/ --model runs/photos --out found")
 )
 def predict(
@@ -248,7 +196,7 @@ def predict(
     from deep_patch_learning.predict import load
 
     found, broken = showing.predict_files(
-        load(model, _device(device), _numbers(scales)), verbs.image_files(images), out, threshold, draw
+        load(model, device_or_none(device), scale_numbers(scales)), verbs.image_files(images), out, threshold, draw
     )
     if as_json:
         print(
@@ -281,7 +229,7 @@ def label(
     from deep_patch_learning.labels.select import Choice
 
     choice = Choice(min_score, boxes_per_class, untagged)
-    counts = command.label(data, model, format, out, split, choice, limit, _device(device), workers)
+    counts = command.label(data, model, format, out, split, choice, limit, device_or_none(device), workers)
     command.show(counts)
     if as_json:
         print(json.dumps(counts))
@@ -310,7 +258,7 @@ def evaluate(
     from deep_patch_learning.data.truth import read_truth
     from deep_patch_learning.predict import load
 
-    loaded = load(model, _device(device), _numbers(scales))
+    loaded = load(model, device_or_none(device), scale_numbers(scales))
     pictures = verbs.limited(read_tags(data, split, classes=loaded.classes), limit)
     prepared = verbs.prepare(pictures, loaded.patch_generator, workers=workers)
     predictions = verbs.predict(loaded, prepared)
@@ -320,95 +268,6 @@ def evaluate(
     showing.figures_table(figures, f"{data} {split or ''}")
     if as_json:
         print(json.dumps(figures))
-
-
-@app.command(
-    epilog=example(
-        "dpl compare VOC2007 --split train --test-split val --out comparison",
-        "dpl compare photos.csv --peers dpl,plain,svm --steps 500 --seeds 0,1,2",
-    )
-)
-def compare(
-    data: Data,
-    out: Annotated[Path, typer.Option(help="Where compare.csv and the runs go. Repeat the command to resume.")] = Path(
-        "dpl-compare"
-    ),
-    split: Annotated[str, typer.Option(help="The pictures that every peer trains on.")] = "train",
-    test_split: Annotated[str, typer.Option(help="The pictures that every peer is measured on.")] = "val",
-    peers: Annotated[
-        str, typer.Option(help="Those wanted, with commas.")
-    ] = "dpl,classification,discovery,plain,hcp,svm,whole-image,fast-rcnn",
-    recipe: Annotated[str, typer.Option(help="paper, modern or world.")] = "modern",
-    backbone: Annotated[str | None, typer.Option(help="As of dpl train, for all peers.")] = None,
-    weights: Annotated[str | None, typer.Option(help="As of dpl train, for all peers.")] = None,
-    steps: Annotated[int | None, typer.Option(min=1, help="Steps of training, for all peers.")] = None,
-    seeds: Annotated[str, typer.Option(help="Each peer is trained once for each, such as 0,1,2.")] = "0",
-    hypotheses: Annotated[int, typer.Option(min=1, help="Crops of a test picture, for hcp.")] = 500,
-    changes: Annotated[list[str], typer.Option("--set", help="Any setting of the recipe, KEY=VALUE.")] = [],  # noqa: B006
-    limit: Limit = None,
-    device: Device = "auto",
-    workers: Workers = None,
-    as_json: Json = False,
-) -> None:
-    """Train, measure and time Deep Patch Learning and its peers side by side. Of them, fast-rcnn alone is told the boxes."""
-    import shlex
-
-    from deep_patch_learning.peers.catalogue import chosen_peers
-    from deep_patch_learning.peers.compare import compare as run_comparison
-    from deep_patch_learning.peers.compare import show
-    from deep_patch_learning.training.recipe import choose
-
-    names = chosen_peers(peers)
-    options = {"backbone": backbone, "weights": weights, "steps": steps}
-    chosen = choose(recipe, "both", 0, changes, {k: v for k, v in options.items() if v is not None})
-    command = shlex.join(["dpl", *sys.argv[1:]])
-    numbers = _seeds(seeds)
-    rows = run_comparison(
-        data, split, test_split, chosen, names, out, numbers, device, limit, workers, hypotheses, command
-    )
-    show(rows, out)
-    if as_json:
-        print(json.dumps({"rows": rows, "csv": str(out / "compare.csv")}))
-
-
-@app.command(
-    epilog=example(
-        "dpl reproduce voc2007",
-        "dpl reproduce voc2007 --data VOC2007 --table tasks --backbone alexnet --weights alexnet.pth --seeds 0,1,2",
-        "dpl reproduce voc2012 --data VOC2012 --table main --recipe modern",
-    )
-)
-def reproduce(
-    name: Annotated[str, typer.Argument(help="voc2007 or voc2012.")],
-    data: Annotated[
-        Path | None, typer.Option(help="Its folder, with JPEGImages. Fetched to ./data if not given.")
-    ] = None,
-    table: Annotated[
-        str, typer.Option(help="main, tasks, scales, patches, peers, time, several with commas, or all.")
-    ] = "all",
-    recipe: Annotated[str, typer.Option(help="paper or modern.")] = "paper",
-    backbone: Annotated[str | None, typer.Option(help="As of dpl train. vgg16 in recipe paper.")] = None,
-    weights: Annotated[str | None, typer.Option(help="As of dpl train.")] = None,
-    steps: Annotated[int | None, typer.Option(min=1, help="Steps of each training.")] = None,
-    seeds: Annotated[str, typer.Option(help="Each training is done once for each, such as 0,1,2.")] = "0",
-    changes: Annotated[list[str], typer.Option("--set", help="Any setting of the recipe, KEY=VALUE.")] = [],  # noqa: B006
-    out: Annotated[
-        Path | None, typer.Option(help="Where runs, CSVs and pictures go. runs/NAME if not given. Repeat to resume.")
-    ] = None,
-    limit: Limit = None,
-    device: Device = "auto",
-    workers: Workers = None,
-    as_json: Json = False,
-) -> None:
-    """Fill the paper's tables: ours beside the paper's, what differs, whether its claims hold, and its two figures."""
-    from deep_patch_learning.reproduce.command import Options
-    from deep_patch_learning.reproduce.command import reproduce as run
-
-    found = run(
-        Options(name, data, table, recipe, backbone, weights, steps, seeds, changes, out, device, limit, workers)
-    )
-    if as_json:
-        print(json.dumps(found))
 
 
 @app.command(epilog=example("dpl report runs/voc --data VOC2007 --split val", "dpl report runs/photos"))
@@ -424,7 +283,7 @@ def report(
     """Write one HTML page: numbers, curves, right and wrong boxes, the part filters' strongest patches."""
     from deep_patch_learning.report.of_run import report_on_run
 
-    print(report_on_run(run, data, split, out, limit, _device(device), workers))
+    print(report_on_run(run, data, split, out, limit, device_or_none(device), workers))
 
 
 @app.command(epilog=example("dpl patches VOC2007 --split val", "dpl patches photos.csv --method edge-boxes --json"))
@@ -454,27 +313,7 @@ def patches(
         print(json.dumps(figures))
 
 
-def _device(name: str) -> str | None:
-    return None if name == "auto" else name
-
-
-def _seeds(text: str) -> tuple[int, ...]:
-    parts = [part.strip() for part in text.split(",")]
-    if not all(part.isdigit() for part in parts):
-        raise RunError(f"--seeds {text}: wanted whole numbers with commas, such as 0,1,2.")
-    return tuple(dict.fromkeys(int(part) for part in parts))
-
-
-def _numbers(text: str | None) -> tuple[int, ...] | None:
-    if text is None:
-        return None
-    try:
-        numbers = tuple(int(part) for part in text.split(","))
-    except ValueError:
-        raise RunError(f"--scales {text}: wanted whole numbers with commas, such as 480,688,1200.") from None
-    if min(numbers) < 16:
-        raise RunError(f"--scales {text}: none may be below 16 pixels.")
-    return numbers
+app.add_typer(research)
 
 
 def _only_the_first_speaks() -> None:

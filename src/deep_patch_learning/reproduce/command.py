@@ -19,7 +19,7 @@ from deep_patch_learning.reproduce.plan import TABLES, Table, Way
 from deep_patch_learning.reproduce.protocol import YEARS, find_protocol, untagged_pictures
 from deep_patch_learning.reproduce.results import fill_table, needed
 from deep_patch_learning.reproduce.showing import show_result
-from deep_patch_learning.training.recipe import Recipe, choose
+from deep_patch_learning.training.recipe import Recipe, choose, seed_numbers
 from deep_patch_learning.training.run import RunFolder
 
 USUAL_BACKBONE = {"paper": "vgg16"}  # the paper's network whose weights torchvision has; other recipes bring their own
@@ -60,13 +60,7 @@ class Options:
     @property
     def seed_numbers(self) -> list[int]:
         """Return the seeds, each once."""
-        try:
-            seeds = list(dict.fromkeys(int(part) for part in self.seeds.split(",")))
-        except ValueError:
-            seeds = [-1]
-        if min(seeds) < 0:
-            raise RunError(f"--seeds {self.seeds}: wanted whole numbers from 0 with commas, such as 0,1,2.")
-        return seeds
+        return list(seed_numbers(self.seeds))
 
     def base(self) -> Recipe:
         """Return the recipe that all rows vary, after checking what can be checked at once."""

@@ -348,6 +348,14 @@ def heads_of(text: str) -> tuple[str, ...]:
     return heads
 
 
+def seed_numbers(text: str) -> tuple[int, ...]:
+    """Return seeds written with commas, each once."""
+    parts = [part.strip() for part in text.split(",")]
+    if not all(part.isdigit() for part in parts):
+        raise RunError(f"--seeds {text}: wanted whole numbers with commas, such as 0,1,2.")
+    return tuple(dict.fromkeys(int(part) for part in parts))
+
+
 def _from_text(key: str, value: Any) -> Any:
     """Return the value of a setting that was typed as text: numbers, true and false, lists with commas."""
     defaults: dict[str, Any] = {field.name: field.default for field in dataclasses.fields(Recipe)}
