@@ -130,8 +130,9 @@ class Training:
     def __init__(self, folder: Path, backbone: str, patches: int, together: int, optimiser: str) -> None:
         pictures, boxes = make_pictures(folder, 64, patches)
         recipe: Recipe = modern(backbone, steps=100_000).replace(
-            weights="", max_patches=patches, batch_images=together, images_per_pass=together, optimiser=optimiser
-        )
+            weights="", max_patches=patches, batch_images=together, images_per_pass=together, optimiser=optimiser,
+            frozen_stages=0,
+        )  # fmt: skip
         run = RunFolder(folder / f"{backbone}-{patches}-{together}")
         self.recipe = recipe
         self.trainer = Trainer(recipe, pictures, boxes, run, "cuda", Writing(10**9, 1e9))
@@ -202,7 +203,7 @@ def profile(work: Callable[[], None], steps: int) -> dict[str, float]:
 
 def train_speed(folder: Path, common: dict, quick: bool, rate: float) -> tuple[list[dict], list[dict]]:
     rows, shares = [], []
-    warm, steps = (3, 5) if quick else (20, 30)
+    warm, steps = (3, 5) if quick else (12, 20)
     for name, backbone, patches, together, optimiser in TRAININGS:
         case = Training(folder, backbone, patches, together, optimiser)
         flops = case.operations(warm)
@@ -234,7 +235,7 @@ def test_speed(folder: Path, common: dict, quick: bool) -> list[dict]:
     rows = []
     for name, backbone, patches in TESTS:
         pictures, boxes = make_pictures(folder, 64, patches)
-        ready = [Picture(pictures.names[i], pictures.read(i), boxes[i]) for i in range(8 if quick else 64)]
+        ready = [Picture(pictures.names[i], pictures.read(i), boxes[i]) for i in range(8 if quick else 32)]
         ready.sort(key=lambda picture: picture.image.shape)
         network = build_network(backbone, CLASSES)[0]
         model = Model(
@@ -314,8 +315,9 @@ def memory(folder: Path, common: dict) -> list[dict]:
         for together, patches in ((1, 500), (1, 2000), (2, 2000), (8, 500), (8, 2000)):
             pictures, boxes = make_pictures(folder, 16, patches)
             recipe = modern(backbone, 10).replace(
-                weights="", scales=(1200,), max_patches=patches, batch_images=together, images_per_pass=together
-            )
+                weights="", scales=(1200,), max_patches=patches, batch_images=together, images_per_pass=together,
+                frozen_stages=0,
+            )  # fmt: skip
             torch.cuda.empty_cache()
             torch.cuda.reset_peak_memory_stats()
             trainer = Trainer(recipe, pictures, boxes, RunFolder(folder / f"m{backbone}{together}{patches}"), "cuda")

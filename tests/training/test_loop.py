@@ -193,6 +193,26 @@ def test_a_frozen_backbone_does_not_move(small_run: Path, small_recipe: Recipe) 
             assert torch.equal(trained[f"network.{name}"], tensor.float()), name
 
 
+def test_frozen_stages_do_not_move_and_the_others_do(
+    small_prepared: verbs.Prepared, small_recipe: Recipe, tmp_path: Path
+) -> None:
+    recipe = small_recipe.replace(freeze_backbone=False, frozen_stages=1, steps=2, warmup_steps=1)
+    made = trainer(small_prepared, recipe, tmp_path / "run")
+    before = {name: value.clone() for name, value in made.bare.backbone.body.state_dict().items()}
+    made.fit()
+    first = {f"{place}." for place in range(7)}  # two convolutions with their norms, up to the max-pooling
+    moved = {name for name, now in made.bare.backbone.body.state_dict().items() if not torch.equal(now, before[name])}
+    assert {name for name in before if name.startswith("7.")} <= moved
+    assert not {name for name in moved if name.startswith(tuple(first))}
+
+
+def test_more_frozen_stages_than_there_are_is_a_clear_error(
+    small_prepared: verbs.Prepared, small_recipe: Recipe, tmp_path: Path
+) -> None:
+    with pytest.raises(TrainingError, match=r"frozen_stages = 3, but tiny has 2 stages.*freeze_backbone=true"):
+        trainer(small_prepared, small_recipe.replace(frozen_stages=3), tmp_path / "run")
+
+
 @pytest.mark.parametrize("heads", [("classification", "discovery"), ("classification",), ("discovery",)])
 def test_a_loss_that_is_not_finite_stops_with_a_clear_word(
     heads: tuple[str, ...], small_prepared: verbs.Prepared, small_recipe: Recipe, tmp_path: Path

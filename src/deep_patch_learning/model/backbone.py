@@ -55,6 +55,7 @@ class Backbone(nn.Module):
         self.register_buffer("mean", scaled_mean.view(1, 3, 1, 1), persistent=False)
         self.register_buffer("std", scaled_std.view(1, 3, 1, 1), persistent=False)
         self._guard = PaddingGuard(body) if guarded else None
+        self._frozen: list[nn.Module] = []
 
     def forward(self, images: Tensor, sizes: Tensor | None = None) -> Tensor:
         """Return feature maps (I, D, h, w) of images (I, 3, H, W), RGB from 0 to 255.
@@ -83,11 +84,32 @@ class Backbone(nn.Module):
         assert maps is not None  # a batch holds at least one image
         return maps
 
+    def stages(self) -> list[list[nn.Module]]:
+        """Return the layers in groups, each working at one size of maps: up to a max-pooling, or a residual network's stage."""
+        groups: list[list[nn.Module]] = [[]]
+        for layer in self.body.children():
+            if isinstance(layer, nn.Sequential) and groups[-1]:
+                groups.append([])
+            groups[-1].append(layer)
+            if isinstance(layer, nn.MaxPool2d):
+                groups.append([])
+        return [group for group in groups if group]
+
+    def freeze(self, stages: int) -> None:
+        """Leave the first stages as they are from now on, whatever else may learn."""
+        self._frozen = [layer for stage in self.stages()[:stages] for layer in stage]
+
+    def let_learn(self, learning: bool = True) -> None:
+        """Let the weights learn, or not; those of frozen stages never do."""
+        self.requires_grad_(learning)
+        for layer in self._frozen:
+            layer.requires_grad_(False)
+
     def train(self, mode: bool = True) -> "Backbone":
-        """Return itself in training mode, with pretrained batch norm left as it is."""
+        """Return itself in training mode, with pretrained batch norm, and that of frozen stages, left as it is."""
         super().train(mode)
-        if self.frozen_norm:
-            freeze_norms(self.body)
+        for layers in [self.body] if self.frozen_norm else self._frozen:
+            freeze_norms(layers)
         return self
 
 

@@ -119,6 +119,12 @@ class Trainer:
         self.bare = cast(Any, network)
         backbone: Backbone = self.bare.backbone
         backbone.frozen_norm |= recipe.freeze_backbone
+        if recipe.frozen_stages > len(backbone.stages()):
+            raise TrainingError(
+                f"frozen_stages = {recipe.frozen_stages}, but {recipe.backbone} has {len(backbone.stages())} stages. "
+                "To leave them all as they are, use --set freeze_backbone=true."
+            )
+        backbone.freeze(recipe.frozen_stages)
         self.fabric = _fabric(device, recipe.precision, devices)
         self.team = Team(self.fabric)
         self.images = PictureStore(pictures, self.fabric.device)
@@ -207,7 +213,7 @@ class Trainer:
         """Move the weights once, by the mean gradient over the images of all passes."""
         heads_alone = self.step < self.recipe.head_first_steps
         self.bare.patch_features.requires_grad_(not heads_alone)
-        self.bare.backbone.requires_grad_(not (heads_alone or self.recipe.freeze_backbone))
+        self.bare.backbone.let_learn(not (heads_alone or self.recipe.freeze_backbone))
         for group in self.optimiser.param_groups:
             group["lr"] = self.recipe.rate_at(self.step) * group["factor"]
         logged = len(self._since_log)

@@ -70,6 +70,7 @@ class Recipe:
     steps: int = 40_000
     head_first_steps: int = 0  # come first and train the heads alone
     freeze_backbone: bool = False  # leave the convolutions as they were pretrained
+    frozen_stages: int = 0  # leave the first stages as they were pretrained: they cost most and tell least of the classes
     batch_images: int = 2
     images_per_pass: int = 1
     # optimiser
@@ -114,6 +115,7 @@ class Recipe:
             "seed",
             "momentum",
             "shapes",
+            "frozen_stages",
             "vote_sharpness",
             "area_power",
             "refinement_width",
@@ -229,10 +231,15 @@ def modern(backbone: str = "resnet50", steps: int = 2_500) -> Recipe:
         batch_images=8,
         images_per_pass=8,
         shapes=48,
-        min_patch_side=8,
-        max_patches=512,
+        head_bias=-3.0,
+        min_patch_side=16,
+        kept_patches=1000,
+        max_patches=64,
         picking="vote",
+        vote_sharpness=0.5,
+        area_power=0.25,
         unknown="ignore",
+        frozen_stages=2 if backbone.startswith(("vgg16", "resnet50")) else 0,
         optimiser="adamw",
         learning_rate=3e-5,
         head_learning_rate=10.0,
