@@ -203,7 +203,7 @@ def profile(work: Callable[[], None], steps: int) -> dict[str, float]:
 
 def train_speed(folder: Path, common: dict, quick: bool, rate: float) -> tuple[list[dict], list[dict]]:
     rows, shares = [], []
-    warm, steps = (3, 5) if quick else (12, 20)
+    warm, steps = (3, 5) if quick else (20, 30)
     for name, backbone, patches, together, optimiser in TRAININGS:
         case = Training(folder, backbone, patches, together, optimiser)
         flops = case.operations(warm)
@@ -235,7 +235,7 @@ def test_speed(folder: Path, common: dict, quick: bool) -> list[dict]:
     rows = []
     for name, backbone, patches in TESTS:
         pictures, boxes = make_pictures(folder, 64, patches)
-        ready = [Picture(pictures.names[i], pictures.read(i), boxes[i]) for i in range(8 if quick else 32)]
+        ready = [Picture(pictures.names[i], pictures.read(i), boxes[i]) for i in range(8 if quick else 64)]
         ready.sort(key=lambda picture: picture.image.shape)
         network = build_network(backbone, CLASSES)[0]
         model = Model(
