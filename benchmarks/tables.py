@@ -6,6 +6,7 @@ python benchmarks/tables.py
 import csv
 import re
 from pathlib import Path
+from statistics import mean, stdev
 
 ROOT = Path(__file__).parent.parent
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
@@ -29,11 +30,68 @@ COLUMNS = {
         "case": "case", "patches": "patches", "torchvision_forward": "torchvision, s", "ours_forward": "ours, s",
         "forward_ratio": "times as fast", "both_ratio": "times as fast with gradients",
     },
+    "gpu_speed": {
+        "what": "what", "network": "network", "patches": "patches", "images_per_step": "pictures at once", "ours": "ours",
+        "plain": "beside it", "unit": "unit", "ratio": "times as fast", "share_of_matrix_rate": "share of the matrix rate",
+    },
+    "gpu_profile": {"network": "network", "patches": "patches", "kind": "kind of work", "ms_per_visit": "ms a visit"},
+    "gpu_memory": {
+        "network": "network", "images_per_pass": "pictures at once", "patches": "patches of each", "gibibytes": "GiB",
+    },
+    "voc2007_peers": {
+        "peer": "peer", "mAP": "mAP", "mAP_11pt": "mAP 11-point", "CorLoc": "CorLoc", "detection_mAP": "detection mAP",
+        "visits": "visits", "seeds": "seeds",
+    },
+    "voc2007_tasks": {
+        "row": "heads", "mAP": "mAP", "mAP_11pt": "mAP 11-point", "CorLoc": "CorLoc", "detection_mAP": "detection mAP",
+        "seeds": "seeds",
+    },
+    "voc2007_scales": {
+        "row": "scales", "mAP": "mAP", "mAP_11pt": "mAP 11-point", "CorLoc": "CorLoc", "detection_mAP": "detection mAP",
+        "seeds": "seeds",
+    },
+    "voc2007_patches": {
+        "row": "patches", "mAP": "mAP", "mAP_11pt": "mAP 11-point", "CorLoc": "CorLoc", "detection_mAP": "detection mAP",
+        "patch_seconds": "s to make a picture's", "seeds": "seeds",
+    },
+    "voc2007_main": {
+        "trained_on": "trained on", "measured_on": "measured on", "mAP": "mAP", "mAP_11pt": "mAP 11-point", "CorLoc": "CorLoc",
+        "detection_mAP": "detection mAP", "seeds": "seeds",
+    },
     "demo": {
         "way": "mean of three seeds", "mAP": "mAP", "mAP_11pt": "mAP 11-point", "CorLoc": "CorLoc",
         "detection_mAP": "detection mAP", "instance_recall": "instance recall",
     },
 }  # fmt: skip
+
+
+# Rows that differ in the seed alone become one, with the mean and the sample standard deviation.
+SAME = {
+    "voc2007_peers": ("peer",), "voc2007_tasks": ("row",), "voc2007_scales": ("row",), "voc2007_patches": ("row",),
+    "voc2007_main": ("trained_on", "measured_on"),
+}  # fmt: skip
+MEASURES = ("mAP", "mAP_11pt", "CorLoc", "detection_mAP")
+
+
+def over_seeds(rows: list[dict[str, str]], same: tuple[str, ...]) -> list[dict[str, str]]:
+    """Return one row for each group of rows alike in `same`, measures as mean and spread, `seed` and `seeds` naming all."""
+    groups: dict[tuple[str, ...], list[dict[str, str]]] = {}
+    for row in rows:
+        groups.setdefault(tuple(row[key] for key in same), []).append(row)
+    return [own[0] | {key: spread([row[key] for row in own]) for key in MEASURES} | seeds(own) for own in groups.values()]
+
+
+def spread(values: list[str]) -> str:
+    """Return numbers as their mean, with the sample standard deviation where there are several; empty where there are none."""
+    numbers = [float(value) for value in values if value]
+    if len(numbers) < 2:
+        return f"{numbers[0]:.1f}" if numbers else ""
+    return f"{mean(numbers):.1f} ± {stdev(numbers):.1f}"
+
+
+def seeds(rows: list[dict[str, str]]) -> dict[str, str]:
+    """Return the seeds of rows in words."""
+    return {"seeds": ", ".join(row["seed"] for row in rows)}
 
 
 def table(name: str) -> str:
@@ -43,11 +101,16 @@ def table(name: str) -> str:
     columns = COLUMNS[name]
     if name == "demo":
         rows = [row for row in rows if row["seed"] == "mean"]
+    rows = over_seeds(rows, SAME[name]) if name in SAME else rows
     lines = ["| " + " | ".join(columns.values()) + " |", "|" + "---|" * len(columns)]
     lines += ["| " + " | ".join(row[key] or "-" for key in columns) + " |" for row in rows]
     about = rows[0]
     if name == "demo":
         made = f"`python benchmarks/demo_seeds.py`, {about['machine']}, {about['date']};"
+    elif name in SAME:
+        commands = list(dict.fromkeys(row["command"] for row in rows))
+        said = f"`{commands[0]}`" if len(commands) == 1 else "the commands are in the file"
+        made = f"{about['machine']}, {about['date']}; {said};"
     elif "images" not in about:
         made = f"`{about['command']}`, seed {about['seed']}, {about['machine']}, {about['date']};"
     else:

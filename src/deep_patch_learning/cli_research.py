@@ -107,7 +107,8 @@ def compare(
     names = chosen_peers(peers)
     options = {"backbone": backbone, "weights": weights, "steps": steps}
     chosen = choose(recipe, "both", 0, changes, {k: v for k, v in options.items() if v is not None})
-    command = shlex.join(["dpl", *sys.argv[1:]])
+    # paths by their last part: the rest says nothing to another machine
+    command = shlex.join(["dpl", *(Path(word).name if Path(word).is_absolute() else word for word in sys.argv[1:])])
     numbers = seed_numbers(seeds)
     rows = run_comparison(
         data, split, test_split, chosen, names, out, numbers, device, limit, workers, hypotheses, command
