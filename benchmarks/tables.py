@@ -58,6 +58,10 @@ COLUMNS = {
         "trained_on": "trained on", "measured_on": "measured on", "mAP": "mAP", "mAP_11pt": "mAP 11-point", "CorLoc": "CorLoc",
         "detection_mAP": "detection mAP", "seeds": "seeds",
     },
+    "world_boxes": {
+        "world": "pictures", "boxes": "`boxes`", "detection_mAP": "detection mAP", "instance_recall": "recall of all",
+        "recall_of_2": "of 2 a class", "recall_of_3": "of 3 a class", "boxes_per_class": "boxes a class", "CorLoc": "CorLoc",
+    },
     "demo": {
         "way": "mean of three seeds", "mAP": "mAP", "mAP_11pt": "mAP 11-point", "CorLoc": "CorLoc",
         "detection_mAP": "detection mAP", "instance_recall": "instance recall",
@@ -69,8 +73,18 @@ COLUMNS = {
 SAME = {
     "voc2007_peers": ("peer",), "voc2007_tasks": ("row",), "voc2007_scales": ("row",), "voc2007_patches": ("row",),
     "voc2007_main": ("trained_on", "measured_on"),
+    "world_boxes": ("world", "boxes"),
 }  # fmt: skip
-MEASURES = ("mAP", "mAP_11pt", "CorLoc", "detection_mAP")
+MEASURES = (
+    "mAP",
+    "mAP_11pt",
+    "CorLoc",
+    "detection_mAP",
+    "instance_recall",
+    "recall_of_2",
+    "recall_of_3",
+    "boxes_per_class",
+)
 
 
 def over_seeds(rows: list[dict[str, str]], same: tuple[str, ...]) -> list[dict[str, str]]:
@@ -78,7 +92,10 @@ def over_seeds(rows: list[dict[str, str]], same: tuple[str, ...]) -> list[dict[s
     groups: dict[tuple[str, ...], list[dict[str, str]]] = {}
     for row in rows:
         groups.setdefault(tuple(row[key] for key in same), []).append(row)
-    return [own[0] | {key: spread([row[key] for row in own]) for key in MEASURES} | seeds(own) for own in groups.values()]
+    return [
+        own[0] | {key: spread([row[key] for row in own]) for key in MEASURES if key in own[0]} | seeds(own)
+        for own in groups.values()
+    ]
 
 
 def spread(values: list[str]) -> str:

@@ -34,6 +34,13 @@ def dpl(*arguments: object, expect: int = 0) -> subprocess.CompletedProcess:
         (("train", "WORLD", "--out", "r", "--weights", "no.pth"), "no.pth: there is no such weight file"),
         (("evaluate", "WORLD", "--model", "RUN", "--scales", "0"), "none may be below 16"),
         (("demo", "--out", "WORLD"), "is a file"),
+        (("train", "WORLD", "--out", "r", "--val-split", "tset"), "Did you mean 'test'"),
+        (
+            ("train", "WORLD", "--out", "r", "--split", "test", "--val-split", "test"),
+            "8 of its 8 pictures are in --split",
+        ),
+        (("train", "WORLD", "--out", "r", "--val-split", "test", "--val-share", "0.1"), "Give one of them"),
+        (("calibrate", "r", "WORLD"), "there is no such run"),
     ],
 )
 def test_bad_input_is_one_line_with_the_fix(
@@ -50,7 +57,9 @@ def test_bad_input_is_one_line_with_the_fix(
 def test_help_shows_examples() -> None:
     assert "dpl train photos.csv --out runs/photos" in dpl("train", "--help").stdout
     listed = dpl("--help").stdout
-    assert all(command in listed for command in ("demo", "train", "predict", "evaluate", "report", "patches"))
+    assert all(
+        command in listed for command in ("demo", "train", "calibrate", "predict", "evaluate", "report", "patches")
+    )
 
 
 @pytest.fixture(scope="module")
@@ -66,6 +75,57 @@ def test_the_same_command_again_has_nothing_left_to_do(trained: Path, small_worl
     found = dpl("train", small_world, "--split", "train", "--out", trained, "--recipe", "world", "--steps", 3)
     assert "resumed at step 3 of 3" in " ".join(found.stderr.split())
     assert (trained / "weights.safetensors").read_bytes() == before
+
+
+def test_steps_follow_from_the_pictures_unless_they_are_given(tmp_path: Path) -> None:
+    listing = tmp_path / "photos.csv"
+    listing.write_text("image,tags\n" + "".join(f"{number}.jpg,dog\n" for number in range(900)))
+    for number in range(900):
+        (tmp_path / f"{number}.jpg").write_text("no picture")
+    found = dpl("train", listing, "--out", tmp_path / "run", expect=2)
+    said = " ".join(found.stderr.split())
+    assert "900 pictures: 600 steps of 8 pictures, 5.3 visits of each; --steps changes it" in said
+    assert "none of the pictures can be read" in said
+    given = dpl("train", listing, "--out", tmp_path / "run", "--steps", 50, expect=2)
+    assert "visits of each" not in given.stderr
+
+
+def test_a_run_of_default_length_keeps_its_steps(small_world: Path, tmp_path: Path) -> None:
+    small = ("--backbone", "tiny", "--scales", 64, "--limit", 4, "--device", "cpu")
+    dpl("train", small_world, "--out", tmp_path / "run", *small, "--steps", 1)
+    again = dpl("train", small_world, "--out", tmp_path / "run", *small)
+    assert "resumed at step 1 of 1" in " ".join(again.stderr.split())
+
+
+def test_held_out_pictures_choose_the_weights_and_calibrate(small_world: Path, tmp_path: Path) -> None:
+    run, picture = tmp_path / "run", small_world.parent / "images" / "500000.jpg"
+    command = ("train", small_world, "--val-split", "test", "--recipe", "world", "--steps", 8, "--out", run, "--json")
+    first = dpl(*command)
+    figures = json.loads(first.stdout.splitlines()[-1])
+    measured = {row["step"]: row["mAP"] for row in json.loads((run / "held_out.json").read_text())["measurements"]}
+    assert figures["held_out_mAP"] == measured[figures["best_step"]] == max(measured.values())
+    assert f"kept the weights of step {figures['best_step']}" in " ".join(first.stderr.split())
+    stored = (run / "calibration.json").read_bytes()
+    assert json.loads(dpl(*command).stdout.splitlines()[-1]) == figures
+    assert (run / "calibration.json").read_bytes() == stored
+
+    fitted = json.loads(dpl("calibrate", run, small_world, "--split", "test", "--json").stdout.splitlines()[-1])
+    assert fitted == figures["calibration"]
+    thresholds = [row["threshold"] for row in fitted["classes"].values()]
+    for options, expected in (((), thresholds), (("--threshold", 0.25), 0.25)):
+        shown = dpl("predict", picture, "--model", run, "--out", tmp_path / "found", "--json", *options)
+        raw = json.loads(shown.stdout.splitlines()[-1])["predictions"][0]["raw"]
+        assert raw["threshold"] == expected
+        assert len(raw["calibration"]) == len(thresholds)
+
+
+def test_a_share_of_the_pictures_is_held_out(small_world: Path, tmp_path: Path) -> None:
+    command = ("train", small_world, "--val-share", 0.25, "--recipe", "world", "--steps", 2, "--out", tmp_path / "run")
+    found = dpl(*command, "--json")
+    held_out = json.loads(found.stdout.splitlines()[-1])["calibration"]["pictures"]
+    assert f"trained 2 steps on {32 - held_out} pictures" in " ".join(found.stderr.split())
+    other = dpl(*command, "--seed", 1, expect=2)
+    assert "seed was 0, now 1" in " ".join(other.stderr.split())
 
 
 def test_evaluate(trained: Path, small_world: Path) -> None:

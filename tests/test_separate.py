@@ -5,7 +5,7 @@ import pytest
 import torch
 from torchvision.ops import nms
 
-from deep_patch_learning.separate import separate
+from deep_patch_learning.separate import gather, separate
 
 
 @pytest.mark.parametrize("seed", range(8))
@@ -22,6 +22,15 @@ def test_equals_torchvision_within_each_class(seed: int, most: int) -> None:
         kept = nms(torch.from_numpy(boxes), torch.from_numpy(scores[c]), 0.3).numpy()[:most]
         assert np.array_equal(found[classes == c], boxes[kept])
         assert np.array_equal(values[classes == c], scores[c][kept])
+
+
+def test_gather_leaves_out_what_has_no_score() -> None:
+    boxes = np.array([[0, 0, 1, 1], [0, 0, 2, 2], [0, 0, 3, 3]], np.float32)
+    rows, scores = np.array([[2, 0], [1, 2]]), np.array([[0.5, -np.inf], [0.7, 0.5]], np.float32)
+    found, classes, values = gather(boxes, rows, scores)
+    assert found[:, 2].tolist() == [2, 3, 3]
+    assert classes.tolist() == [1, 0, 1]
+    assert values.tolist() == pytest.approx([0.7, 0.5, 0.5])
 
 
 def test_no_patches_give_no_boxes() -> None:

@@ -9,6 +9,7 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
+from deep_patch_learning.calibration import Calibration, read_calibration
 from deep_patch_learning.data.images import read_image
 from deep_patch_learning.data.transforms import lay_out, render, scaled_size
 from deep_patch_learning.devices import usable_device, usable_precision
@@ -17,7 +18,7 @@ from deep_patch_learning.model.build import build_network
 from deep_patch_learning.model.network import Scores
 from deep_patch_learning.model.offsets import decoded, inside
 from deep_patch_learning.patches import PatchGenerator
-from deep_patch_learning.picking import SMALLEST, Picking
+from deep_patch_learning.picking import ELECTIONS, SMALLEST, Picking
 from deep_patch_learning.prediction import Prediction
 from deep_patch_learning.progress import console
 from deep_patch_learning.training.checkpoint import read_checkpoint, restore_network
@@ -126,8 +127,8 @@ def _split(total: Tensor | None, counts: list[int]) -> list[np.ndarray] | _Nothi
 
 class _Ranked(NamedTuple):
     """What leaves the device for one pass: image scores (I, C) of each head, that of the two-stream head as a logit; per picture
-    the boxes (P, 4) where they moved, the patches of each class, best first, (C, P), and their scores; `ready` says when the
-    copies are whole."""
+    the boxes (P, 4) where they moved, the patches of each class, best first, (C, P), or (C, M) where they are elected, and their
+    scores; `ready` says when the copies are whole."""
 
     classification: Tensor | None
     discovery: Tensor | None
@@ -154,6 +155,7 @@ class Model:
         shapes: int = 0,
         precision: str = "32-true",
         two_stream_tags: bool = False,
+        calibration: Calibration | None = None,
     ) -> None:
         self.device = torch.device(usable_device(device or "auto"))
         self.network: Any = network.eval().to(self.device)
@@ -170,6 +172,11 @@ class Model:
             usable_precision(precision, self.device.type)
         )
         self.two_stream_tags = two_stream_tags
+        self.calibration = calibration
+        self._calibrated: dict[str, Any] = {}  # what a calibration adds to each prediction
+        if calibration is not None:
+            lines = np.stack((calibration.slopes, calibration.biases), axis=1)
+            self._calibrated = {"calibration": lines, "threshold": tuple(calibration.thresholds)}
         self._chunk = PATCHES_AT_ONCE
 
     def predict(self, picture: str | Path | np.ndarray) -> Prediction:
@@ -221,14 +228,14 @@ class Model:
         boxes = self._boxes(pictures, totals)
         counts = [len(own) for own in boxes]
         orders, scores = [], []
-        rank, of_patches = self.picking.of_scores, totals.patches
+        rank, of_patches = self.picking.rank_scores, totals.patches
         if totals.refinement is not None:
-            rank, of_patches = self.picking.of_probabilities, totals.refinement.probabilities
+            rank, of_patches = self.picking.rank_probabilities, totals.refinement.probabilities
         if of_patches is not None:
             for own, found in zip(boxes, of_patches.float().split(counts), strict=True):
-                ranked = torch.sort(rank(own, found, len(self.scales)).T, descending=True, stable=True)
-                orders.append(_to_host(ranked.indices.int()))
-                scores.append(_to_host(ranked.values))
+                ranked = rank(own, found, len(self.scales))
+                orders.append(_to_host(ranked.rows.int()))
+                scores.append(_to_host(ranked.scores))
         two_stream = None if totals.refinement is None else totals.refinement.image
         heads = [totals.classification, totals.discovery, two_stream]
         means = [None if total is None else total.float() / len(self.scales) for total in heads]
@@ -271,7 +278,7 @@ class Model:
             console.print(f"the device's memory is short: {self._chunk} patches pass at once from now on", markup=False)
 
     def _finish(self, pictures: list[Picture], ranked: _Ranked) -> Iterator[Prediction]:
-        from deep_patch_learning.separate import separate  # compiled: not needed to load a model
+        from deep_patch_learning.separate import gather, separate  # compiled: not needed to load a model
 
         if ranked.ready is not None:
             ranked.ready.synchronize()
@@ -283,7 +290,11 @@ class Model:
             order = ranked.orders[i].numpy() if ranked.orders else None
             boxes = ranked.moved[i].numpy() if ranked.moved else picture.patches.astype(np.float32)
             found = np.zeros((0, 4), np.float32), np.zeros(0, np.int64), np.zeros(0, np.float32)
-            if order is not None:
+            if order is not None and self.picking.elections:
+                # an election leaves only boxes that lie apart
+                most = self.boxes_per_class
+                found = gather(boxes, order[:, :most], ranked.scores[i].numpy()[:, :most])
+            elif order is not None:
                 found = separate(boxes, order, ranked.scores[i].numpy(), self.nms, self.boxes_per_class)
             yield Prediction(
                 name=picture.name,
@@ -297,6 +308,7 @@ class Model:
                 found_classes=found[1],
                 found_scores=found[2],
                 best_boxes=None if order is None else boxes[order[:, 0]],
+                **self._calibrated,
             )
 
 
@@ -311,8 +323,17 @@ def _to_host(tensor: Tensor) -> Tensor:
     return torch.empty(tensor.shape, dtype=tensor.dtype, pin_memory=True).copy_(tensor, non_blocking=True)
 
 
+def recipe_picking(recipe: Recipe) -> Picking:
+    """Return how the boxes of a class are picked with a recipe."""
+    elections = ELECTIONS if recipe.boxes == "elected" else 0
+    return Picking(recipe.picking == "vote", recipe.vote_sharpness, recipe.area_power, elections, recipe.part_weight)
+
+
 def load(run: str | Path | None = None, device: str | None = None, scales: Sequence[int] | None = None) -> Model:
-    """Return the model of a run folder, ready to predict at `scales` (those it was trained with, if not given)."""
+    """Return the model of a run folder, ready to predict at `scales` (those it was trained with, if not given).
+
+    Where the run was calibrated, its predictions have calibrated probabilities and a threshold for each class.
+    """
     if run is None:
         raise RunError("no model was named and none is shipped yet. Give the folder of a run: dpl.load('runs/photos')")
     folder = RunFolder(run)
@@ -336,8 +357,9 @@ def load(run: str | Path | None = None, device: str | None = None, scales: Seque
         scales or recipe.scales,
         recipe_patches(recipe),
         device,
-        picking=Picking(recipe.picking == "vote", recipe.vote_sharpness, recipe.area_power),
+        picking=recipe_picking(recipe),
         shapes=recipe.shapes,
         precision=recipe.precision,
         two_stream_tags=recipe.two_stream_tags,
+        calibration=read_calibration(folder.calibration, classes),
     )

@@ -16,8 +16,8 @@ if TYPE_CHECKING:
     from PIL import Image
 
 FORMAT = "deep_patch_learning.prediction/1"
-_MAY_BE_MISSING = ("classification_scores", "discovery_scores", "best_boxes")  # where the network lacks a head
-_ARRAYS = ("image_scores", *_MAY_BE_MISSING, "found_boxes", "found_classes", "found_scores")
+_OF_HEADS = ("classification_scores", "discovery_scores", "best_boxes")  # missing where the network lacks a head
+_ARRAYS = ("image_scores", *_OF_HEADS, "found_boxes", "found_classes", "found_scores")
 
 
 class Tag(NamedTuple):
@@ -54,9 +54,15 @@ class Prediction:
     its parts where those heads exist. `best_boxes` (C, 4) is the best patch of each class, whether it is there or not,
     and None for a network that only classifies.
     `found_boxes` (B, 4), `found_classes` (B,) and `found_scores` (B,) are the boxes and their raw patch scores, as the
-    mean over the scales. Probabilities are sigmoids of raw scores: they rank, but they are not calibrated.
+    mean over the scales.
 
-    `threshold` is the probability from which a tag is shown; `only` limits tags and boxes to some classes.
+    `calibration` (C, 2) is slope and bias of each class, and None where the run was not calibrated. Without it probabilities are
+    sigmoids of raw scores: they rank, but they are not calibrated. With it they are sigmoids of slope * score + bias, fitted
+    to held-out tags: that of a tag is calibrated; that of a box is what its score would be worth as that of a tag, for no
+    one knows which boxes are right.
+
+    `threshold` is the probability from which a tag is shown, one for all classes or one for each; `only` limits tags and boxes
+    to some classes.
     """
 
     name: str
@@ -71,17 +77,19 @@ class Prediction:
     classification_scores: np.ndarray | None = None
     discovery_scores: np.ndarray | None = None
     source: Path | None = None
-    threshold: float = 0.5
+    threshold: float | tuple[float, ...] = 0.5
     only: tuple[str, ...] | None = None
+    calibration: np.ndarray | None = None
 
     def __post_init__(self) -> None:
         count, found = len(self.classes), len(self.found_boxes)
-        shapes = ((count,), (count,), (count,), (count, 4), (found, 4), (found,), (found,))
-        for name, shape in zip(_ARRAYS, shapes, strict=True):
+        shapes = ((count,), (count,), (count,), (count, 4), (found, 4), (found,), (found,), (count, 2))
+        for name, shape in zip((*_ARRAYS, "calibration"), shapes, strict=True):
             value = getattr(self, name)
-            if value is not None or name not in _MAY_BE_MISSING:
+            if value is not None or name not in (*_OF_HEADS, "calibration"):
                 object.__setattr__(self, name, self._checked(name, value, shape))
         object.__setattr__(self, "classes", tuple(self.classes))
+        object.__setattr__(self, "threshold", self._checked_threshold())
         object.__setattr__(self, "only", None if self.only is None else tuple(self.only))
         object.__setattr__(self, "source", None if self.source is None else Path(self.source))
         self._check_contents()
@@ -102,6 +110,14 @@ class Prediction:
         copy.setflags(write=False)
         return copy
 
+    def _checked_threshold(self) -> float | tuple[float, ...]:
+        array = np.asarray(self.threshold)
+        fits = array.shape in ((), (len(self.classes),)) and array.dtype.kind in "iuf"
+        if not fits or not ((array >= 0) & (array <= 1)).all():
+            wanted = f"a probability from 0 to 1, or one for each of the {len(self.classes)} classes"
+            raise DataError(f"{self.name}: threshold is {self.threshold}; wanted {wanted}")
+        return tuple(map(float, array)) if array.ndim else float(array)
+
     def _check_contents(self) -> None:
         if not (self.height >= 1 and self.width >= 1):
             raise DataError(f"{self.name}: the picture is {self.width} x {self.height} pixels; wanted 1 x 1 or more")
@@ -117,8 +133,9 @@ class Prediction:
                 at = int(wrong.argmax())
                 box, size = boxes[at].tolist(), f"{self.width} x {self.height}"
                 raise DataError(f"{self.name}: {name}[{at}] is {box}, empty or not inside the picture of {size} pixels")
-        if not 0 <= self.threshold <= 1:
-            raise DataError(f"{self.name}: threshold is {self.threshold}; wanted a probability from 0 to 1")
+        if self.calibration is not None and (self.calibration[:, 0] <= 0).any():
+            slopes = self.calibration[:, 0].tolist()
+            raise DataError(f"{self.name}: the slopes of the calibration are {slopes}; wanted numbers above 0")
         for name in self.only or ():
             self._index(name)
 
@@ -128,20 +145,37 @@ class Prediction:
         return self.classes.index(name)
 
     @property
-    def probabilities(self) -> np.ndarray:
-        """Return how likely each class is in the picture, (C,): the sigmoid of the mean of the heads' scores."""
+    def tag_scores(self) -> np.ndarray:
+        """Return the raw scores (C,) that probabilities are made of: the mean of the heads' scores."""
         heads = [scores for scores in (self.classification_scores, self.discovery_scores) if scores is not None]
-        return _sigmoid(np.stack(heads or [self.image_scores]).mean(axis=0, dtype=np.float64))
+        return np.stack(heads or [self.image_scores]).mean(axis=0, dtype=np.float64)
+
+    @property
+    def probabilities(self) -> np.ndarray:
+        """Return how likely each class is in the picture, (C,): the sigmoid of its tag score, calibrated where it can be."""
+        return self._probabilities(self.tag_scores, np.arange(len(self.classes)))
+
+    def _probabilities(self, scores: np.ndarray, classes: np.ndarray) -> np.ndarray:
+        """Return the probabilities (N,) of scores (N,), each of the class whose index (N,) stands beside it."""
+        if self.calibration is None:
+            return sigmoid(scores)
+        slopes, biases = self.calibration[classes].astype(np.float64).T
+        return sigmoid(slopes * scores + biases)
+
+    @property
+    def thresholds(self) -> np.ndarray:
+        """Return the probability (C,) from which a tag of each class is shown."""
+        return np.broadcast_to(np.asarray(self.threshold, np.float64), (len(self.classes),))
 
     @property
     def tags(self) -> list[Tag]:
         """Return what the picture shows, likeliest first: the classes whose probability reaches the threshold."""
-        probabilities = self.probabilities
+        probabilities, thresholds = self.probabilities, self.thresholds
         order = np.argsort(-probabilities, kind="stable")
         return [
             Tag(self.classes[index], float(probabilities[index]), float(self.image_scores[index]))
             for index in order
-            if probabilities[index] >= self.threshold and (self.only is None or self.classes[index] in self.only)
+            if probabilities[index] >= thresholds[index] and (self.only is None or self.classes[index] in self.only)
         ]
 
     @property
@@ -163,7 +197,8 @@ class Prediction:
         order = np.argsort(-self.found_scores, kind="stable")
         best = np.zeros(len(order), bool)
         best[order[np.unique(self.found_classes[order], return_index=True)[1]]] = True
-        shown = tagged & (best | (_sigmoid(self.found_scores) >= self.threshold))
+        probabilities = self._probabilities(self.found_scores, self.found_classes)
+        shown = tagged & (best | (probabilities >= self.thresholds[self.found_classes]))
         return order[shown[order]]
 
     def __len__(self) -> int:
@@ -198,8 +233,8 @@ class Prediction:
         """Return the prediction with fewer boxes; the class list and the scores of the picture stay as they are.
 
         `classes`: show tags and boxes of these alone. `min_probability`: the new threshold of tags and of further
-        boxes; lower than before shows more, and 0 shows everything. `min_score`, `min_area` (square pixels): of a box.
-        `max_boxes`: the best of those that would be shown.
+        boxes, of every class; lower than before shows more, and 0 shows everything. `min_score`, `min_area` (square
+        pixels): of a box. `max_boxes`: the best of those that would be shown.
         """
         only = (classes,) if isinstance(classes, str) else classes
         keep = np.ones(len(self.found_boxes), bool)
@@ -243,7 +278,8 @@ class Prediction:
         """Return the shown boxes as arrays: `boxes` (B, 4), `classes` (B,), `scores` (B,), `probabilities` (B,)."""
         shown = self._shown()
         scores = self.found_scores[shown]
-        classes, probabilities = self.found_classes[shown], _sigmoid(scores)
+        classes = self.found_classes[shown]
+        probabilities = self._probabilities(scores, classes)
         return {"boxes": self.found_boxes[shown], "classes": classes, "scores": scores, "probabilities": probabilities}
 
     def to_coco(self, image_id: int = 1) -> dict[str, Any]:
@@ -288,9 +324,10 @@ class Prediction:
             "boxes": [{**found._asdict(), "box": list(found.box)} for found in self.boxes],
             "raw": {
                 "classes": list(self.classes),
-                "threshold": float(self.threshold),
+                "threshold": list(self.threshold) if isinstance(self.threshold, tuple) else self.threshold,
                 "only": None if self.only is None else list(self.only),
                 **{name: _plain(getattr(self, name)) for name in _ARRAYS},
+                **({} if self.calibration is None else {"calibration": _plain(self.calibration)}),
             },
         }
 
@@ -303,7 +340,7 @@ class Prediction:
         try:
             outer = {key: saved[key] for key in ("name", "source", "width", "height")}
             raw = {key: saved["raw"][key] for key in ("classes", "threshold", "only", *_ARRAYS)}
-            return cls(**outer, **raw)
+            return cls(**outer, **raw, calibration=saved["raw"].get("calibration"))
         except KeyError as error:
             raise DataError(f"{where}: the key {error} is missing. Save the prediction anew.") from None
         except (TypeError, ValueError) as error:
@@ -335,8 +372,8 @@ class Prediction:
         return cls.from_dict(saved, str(path))
 
 
-def _sigmoid(scores: np.ndarray) -> np.ndarray:
-    # The form by tanh neither overflows nor loses the middle.
+def sigmoid(scores: np.ndarray) -> np.ndarray:
+    """Return 1 / (1 + exp(-scores)), in the form that neither overflows nor loses the middle."""
     return 0.5 * (1.0 + np.tanh(0.5 * np.asarray(scores, np.float64)))
 
 

@@ -1,4 +1,4 @@
-"""Ranked patches -> boxes of a class that lie apart: greedy non-maximum suppression, exact, compiled."""
+"""Ranked patches -> boxes of a class that lie apart: greedy non-maximum suppression, exact, compiled; or as they were elected."""
 
 import numba
 import numpy as np
@@ -41,5 +41,20 @@ def separate(
     classes = np.repeat(np.arange(len(orders)), [len(places) for places in kept])
     rows = np.concatenate([order[places] for order, places in zip(orders, kept, strict=True)])
     found = np.concatenate([own[places] for own, places in zip(scores, kept, strict=True)])
-    ranked = np.argsort(-found, kind="stable")
-    return boxes[rows[ranked]], classes[ranked], found[ranked]
+    return _best_first(boxes[rows], classes, found)
+
+
+def gather(boxes: np.ndarray, rows: np.ndarray, scores: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Return the boxes (B, 4) that `rows` (C, M) name, their classes and scores, best score first.
+
+    `scores` (C, M) are those of the boxes; where one is -inf there is no box.
+    """
+    classes, places = np.nonzero(scores > -np.inf)
+    return _best_first(boxes[rows[classes, places]], classes, scores[classes, places])
+
+
+def _best_first(
+    boxes: np.ndarray, classes: np.ndarray, scores: np.ndarray
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    order = np.argsort(-scores, kind="stable")
+    return boxes[order], classes[order], scores[order]

@@ -44,9 +44,12 @@ def figures_table(figures: dict[str, Any], title: str) -> None:
 
 
 def predict_files(
-    model: Model, files: Sequence[Path], folder: Path, threshold: float, draw: bool
+    model: Model, files: Sequence[Path], folder: Path, threshold: float | None, draw: bool
 ) -> tuple[list[Prediction], list[tuple[Path, str]]]:
-    """Return the predictions of image files and the ones that cannot be read; NAME.json and NAME.png go to `folder`."""
+    """Return the predictions of image files and the ones that cannot be read; NAME.json and NAME.png go to `folder`.
+
+    Without a `threshold` each prediction keeps its own.
+    """
     import dataclasses
 
     try:
@@ -70,7 +73,7 @@ def predict_files(
                 continue
             picture = Picture(file.name, image, model.patch_generator(image))
             prediction = next(model.predict_pictures([picture]))
-            prediction = dataclasses.replace(prediction, source=file.resolve(), threshold=threshold)
+            prediction = dataclasses.replace(prediction, source=file.resolve()).filter(min_probability=threshold)
             prediction.save(folder / f"{stem}.json")
             if draw:
                 prediction.draw(image).save(folder / f"{stem}.png")

@@ -9,17 +9,21 @@ from typing import Any
 
 import numpy as np
 
+from deep_patch_learning.calibration import Calibration, calibrate, read_calibration, write_calibration
 from deep_patch_learning.data.dataset import TaggedPictures
 from deep_patch_learning.data.images import image_size
 from deep_patch_learning.data.transforms import scaled_size
-from deep_patch_learning.errors import DataError, did_you_mean
+from deep_patch_learning.errors import DataError, RunError, did_you_mean
 from deep_patch_learning.patches import PatchCache, PatchGenerator
-from deep_patch_learning.predict import Model, Picture
+from deep_patch_learning.predict import Model, Picture, load
 from deep_patch_learning.prediction import Prediction
 from deep_patch_learning.progress import bar, console
+from deep_patch_learning.tag_measure import TagMeasure
+from deep_patch_learning.training import forecast
+from deep_patch_learning.training.early_stop import HeldOut
 from deep_patch_learning.training.loop import Progress, Trainer, Writing
 from deep_patch_learning.training.recipe import Recipe
-from deep_patch_learning.training.run import RunFolder
+from deep_patch_learning.training.run import RunFolder, fingerprint
 from deep_patch_learning.training.visits import ahead
 
 Truth = list[Any]  # of data.truth.TrueBoxes: named here without importing it, since training comes through this module
@@ -66,29 +70,86 @@ def train(
     description: str = "training",
     trainer: Trainer | None = None,
     devices: int = 1,
+    held_out: Prepared | None = None,
 ) -> Trainer:
     """Return the trainer after its last step; a run that was begun in `out` goes on where it stopped.
 
     A `trainer` can be handed in, made with `RunFolder(out)` and the same recipe: that of a peer, for example.
-    The returned trainer's `step` is below the recipe's total when Ctrl-C ended it early; everything is saved then too.
+    With `held_out` pictures the weights that are best on their tags are kept, and training ends when those got clearly worse (see
+    `training.early_stop`); a trainer that is handed in sees to that itself.
+    The returned trainer is not `finished` when Ctrl-C ended it early; everything is saved then too.
     """
     run = RunFolder(out)
-    trainer = trainer or Trainer(recipe, prepared.pictures, prepared.patches, run, device, writing, devices=devices)
+    if trainer is None:
+        measured = None if held_out is None else _measured(held_out, recipe, run)
+        trainer = Trainer(
+            recipe, prepared.pictures, prepared.patches, run, device, writing, devices=devices, held_out=measured
+        )
     if trainer.team.first:
-        run.begin(recipe, prepared.pictures, source or {})  # after all that may fail, so that nothing half-made is left
+        # after all that may fail, so that nothing half-made is left
+        run.begin(recipe, prepared.pictures, source or {}, None if held_out is None else held_out.pictures)
     trainer.team.wait()
     start = str(trainer.filled or "all layers start at random: give --weights for pretrained ones")
     console.print(start, markup=False, soft_wrap=True)
     begun = trainer.resume()
     if begun:
         console.print(f"{run.folder}: resumed at step {begun} of {recipe.total_steps}", markup=False)
+    device_used = trainer.fabric.device
+    expected = forecast.Forecast(forecast.clock_of(device_used))
     with bar(description) as show:
 
         def on_step(progress: Progress) -> None:
             show(progress.step, progress.total, "" if progress.loss is None else f"loss {progress.loss:.3f}")
+            seconds = expected.after_step(progress.step, progress.total)
+            if seconds is not None:
+                words = forecast.in_words(seconds, forecast.memory_used(device_used), device_used.type == "cuda")
+                console.print(f"{description}: {words}", markup=False)
 
         trainer.fit(on_step)
     return trainer
+
+
+def _measured(held_out: Prepared, recipe: Recipe, run: RunFolder) -> HeldOut:
+    return HeldOut(run, recipe.total_steps, TagMeasure(held_out.pictures, held_out.patches, recipe))
+
+
+def finish_with_held_out(
+    trainer: Trainer, held_out: Prepared, source: dict[str, Any], device: str | None = None
+) -> dict[str, Any]:
+    """Return which step's weights a finished training kept, and its calibration, which is made now unless it is there."""
+    if trainer.held_out is None:
+        raise ValueError("the training held nothing out")
+    best = trainer.held_out.best
+    ended = f"ended at step {trainer.step}: the mAP on held-out pictures fell clearly; " if trainer.ends_early else ""
+    console.print(
+        f"{ended}kept the weights of step {best.step}, mAP {best.mean_ap:.1f} on held-out pictures",
+        markup=False,
+        soft_wrap=True,
+    )
+    run = trainer.run
+    found = read_calibration(run.calibration, held_out.pictures.classes)
+    found = found or calibrate_run(run.folder, held_out, source, device)
+    return {"best_step": best.step, "held_out_mAP": best.mean_ap, "calibration": found.as_dict()}
+
+
+def calibrate_run(
+    folder: str | Path, held_out: Prepared, source: dict[str, Any] | None = None, device: str | None = None
+) -> Calibration:
+    """Return the calibration of a finished run, fitted on held-out pictures and written into its folder.
+
+    `source` says in the file where the pictures come from. A calibration that was there before is replaced.
+    """
+    run = RunFolder(folder)
+    if run.describe()["fingerprint"] == fingerprint(held_out.pictures):
+        raise RunError(f"{folder}: was trained on these very pictures. Give others with --split.")
+    if not run.weights.exists():
+        raise RunError(f"{folder}: is not finished, and would change after it. Repeat its dpl train command first.")
+    predictions = predict(load(folder, device), held_out, description="calibrating")
+    scores = np.stack([prediction.tag_scores for prediction in predictions])
+    found = calibrate(scores, held_out.pictures.labels, held_out.pictures.classes)
+    write_calibration(run.calibration, found, source or {})
+    console.print(str(found), markup=False, soft_wrap=True)
+    return found
 
 
 def predict(

@@ -4,6 +4,7 @@ import json
 from collections.abc import Callable
 from pathlib import Path
 
+import numpy as np
 import pytest
 from typer.testing import CliRunner
 
@@ -73,6 +74,16 @@ def test_nothing_sure_is_said_and_still_listed(dpl: Callable, tmp_path: Path) ->
     assert "8 of 8 pictures have no box" in said
     labels = sorted((tmp_path / "out" / "labels").iterdir())
     assert [path.read_text() for path in labels] == [""] * 8
+
+
+def test_boxes_that_look_like_parts_are_said(dpl: Callable, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    from deep_patch_learning.labels import select
+
+    for answer in (True, False):
+        monkeypatch.setattr(select, "looks_like_a_part", lambda boxes, *_, a=answer: np.full(len(boxes), a))
+        counts, said = dpl(tmp_path / str(answer), "--format", "coco", "--min-score", 0)
+        assert counts["parts"] == (counts["boxes"] if answer else 0)
+        assert (f"{counts['parts']} of {counts['boxes']} boxes look like parts of an object" in said) == answer
 
 
 def test_untagged_and_limit(dpl: Callable, tmp_path: Path) -> None:

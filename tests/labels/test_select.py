@@ -35,6 +35,7 @@ def test_a_tag_whose_best_box_is_weak_is_abstained_from_and_counted(odd: tuple) 
     assert counts["per_class"]["bus"] == {
         "tagged": 3,
         "boxes": 3,
+        "parts": 0,
         "abstained": 1,
         "mean_score": pytest.approx((0.9 + 0.6 + 0.51) / 3),
     }
@@ -54,6 +55,20 @@ def test_the_best_box_alone_unless_more_are_asked_for(odd: tuple, written: dict)
     found = told(select(predictions, pictures))
     assert found["beach/001.jpg"] == written["beach/001.jpg"][:1]
     assert found["images/my dog, naïve 100%.png"] == written["images/my dog, naïve 100%.png"][:2]
+
+
+def test_boxes_that_look_like_parts_are_counted_by_class(odd: tuple) -> None:
+    """The bus's best box lies in a larger one that scores little less; that of the dog in one that scores little."""
+    pictures, _ = odd
+    wheel, bus, dog, sofa = [10, 40, 25, 55], [5, 5, 100, 70], [60, 60, 70, 75], [30, 10, 110, 78]
+    found = [(wheel, 0, 0.9), (bus, 0, 0.85), (dog, 1, 0.9), (sofa, 1, 0.3)]
+    one = TaggedPictures(CLASSES, pictures.names[:1], pictures.paths[:1], np.array([[1, 1, 0]], np.int8))
+    labels = select([prediction(pictures.names[0], (120, 80), found)], one)
+    assert labels.pictures[0].parts.tolist() == [True, False]
+    counts = summary(labels)
+    assert (counts["parts"], counts["per_class"]["bus"]["parts"], counts["per_class"]["a dog"]["parts"]) == (1, 1, 0)
+    both = summary(select([prediction(pictures.names[0], (120, 80), found)], one, Choice(boxes_per_class=2)))
+    assert (both["parts"], both["boxes"]) == (1, 3)  # the whole bus is no part
 
 
 def test_untagged_adds_confident_others_but_never_unknown_ones(odd: tuple) -> None:

@@ -1,9 +1,14 @@
-"""A small run on hand-made pictures: two classes, true boxes known, a tiny network that was never trained."""
+"""A small run on hand-made pictures, true boxes known, a network that was never trained; and a browser."""
 
 import json
+import os
+import shutil
+import subprocess
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from types import SimpleNamespace
+from typing import Any
 
 import numpy as np
 import pytest
@@ -65,9 +70,11 @@ def run(tmp_path: Path) -> RunFolder:
     return folder
 
 
-def make_model(heads: tuple[str, ...] = ("classification", "discovery"), filters: int = 6) -> Model:
+def make_model(
+    heads: tuple[str, ...] = ("classification", "discovery"), filters: int = 6, classes: int = len(CLASSES)
+) -> Model:
     torch.manual_seed(1)
-    network, _ = build_network("tiny", 2, heads, filters)
+    network, _ = build_network("tiny", classes, heads, filters)
     if network.classification is not None:  # larger weights than a new network has, so that responses differ
         torch.nn.init.normal_(network.classification.part_filters.weight)
         torch.nn.init.normal_(network.classification.classifier.weight)
@@ -85,3 +92,93 @@ def hand() -> SimpleNamespace:
     return SimpleNamespace(
         classes=CLASSES, log=LOG, true_box=TRUE_BOX, prediction=make_prediction, truth=truth_of, model=make_model
     )
+
+
+CHROMIUM = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
+FLAGS = (
+    "--headless --no-sandbox --disable-gpu --no-first-run --disable-background-networking --disable-component-update "
+    "--disable-sync --remote-debugging-pipe"
+)
+
+
+class Browser:
+    """A headless Chromium, spoken to through its debugging pipe: it opens pages, runs scripts in them, hears errors."""
+
+    def __init__(self, profile: Path) -> None:
+        theirs_in, self.ours_out = os.pipe()
+        self.ours_in, theirs_out = os.pipe()
+        command = f'exec "{CHROMIUM}" {FLAGS} --user-data-dir="{profile}" about:blank 3<&{theirs_in} 4>&{theirs_out}'
+        self.process = subprocess.Popen(
+            ["bash", "-c", command],
+            pass_fds=(theirs_in, theirs_out),
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+        )
+        os.close(theirs_in)
+        os.close(theirs_out)
+        self.waiting, self.number, self.events = b"", 0, []  # type: tuple[bytes, int, list[dict[str, Any]]]
+        self.session: str | None = None
+        target = self.send("Target.createTarget", url="about:blank")["targetId"]
+        self.session = self.send("Target.attachToTarget", targetId=target, flatten=True)["sessionId"]
+        for domain in ("Page", "Runtime", "Log"):
+            self.send(f"{domain}.enable")
+
+    def receive(self) -> dict[str, Any]:
+        while b"\0" not in self.waiting:
+            more = os.read(self.ours_in, 1 << 20)
+            if not more:
+                raise RuntimeError("the browser has ended")
+            self.waiting += more
+        message, self.waiting = self.waiting.split(b"\0", 1)
+        return json.loads(message)
+
+    def send(self, method: str, **parameters: Any) -> dict[str, Any]:
+        self.number += 1
+        message = {"id": self.number, "method": method, "params": parameters}
+        message |= {} if self.session is None else {"sessionId": self.session}
+        os.write(self.ours_out, json.dumps(message).encode() + b"\0")
+        while (answer := self.receive()).get("id") != self.number:
+            self.events.append(answer)
+        if "error" in answer:
+            raise RuntimeError(f"{method}: {answer['error']}")
+        return answer["result"]
+
+    def open(self, path: Path, width: int, scheme: str = "light", media: str = "") -> None:
+        """Load a page in a window of this width (a phone's below 600)."""
+        self.events.clear()
+        size = {"width": width, "height": 900, "deviceScaleFactor": 1, "mobile": width < 600}
+        self.send("Emulation.setDeviceMetricsOverride", **size)
+        preferred = [{"name": "prefers-color-scheme", "value": scheme}]
+        self.send("Emulation.setEmulatedMedia", media=media, features=preferred)
+        self.send("Page.navigate", url=path.as_uri())
+        while not any(event.get("method") == "Page.loadEventFired" for event in self.events):
+            self.events.append(self.receive())
+
+    def run(self, script: str) -> Any:
+        """Return the value of a script."""
+        answer = self.send("Runtime.evaluate", expression=script, returnByValue=True, awaitPromise=True)
+        if "exceptionDetails" in answer:
+            raise RuntimeError(str(answer["exceptionDetails"]))
+        return answer["result"].get("value")
+
+    def complaints(self) -> list[dict[str, Any]]:
+        """Return what the page has written to the console, and its uncaught errors."""
+        kinds = {"Runtime.consoleAPICalled", "Runtime.exceptionThrown", "Log.entryAdded"}
+        return [event for event in self.events if event.get("method") in kinds]
+
+    def close(self) -> None:
+        self.session = None
+        self.send("Browser.close")
+        self.process.wait(30)
+        os.close(self.ours_out)
+        os.close(self.ours_in)
+
+
+@pytest.fixture(scope="session")
+def browser(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Browser]:
+    """A browser, where this machine has one."""
+    if CHROMIUM is None:
+        pytest.skip("no Chromium or Chrome on this machine: the page is not tried in a browser")
+    opened = Browser(tmp_path_factory.mktemp("profile"))
+    yield opened
+    opened.close()

@@ -53,6 +53,31 @@ def test_one_head_has_one_line():
     assert ">total<" not in svg
 
 
+TERMS = ("classification", "discovery", "two_stream", "refinement", "boxes")
+
+
+@pytest.mark.parametrize("width", [880, 370])
+def test_each_term_has_a_line_and_a_name_that_stays_inside(width):
+    log = [{"step": s, "loss": 5.0, **dict.fromkeys(TERMS, 1.0), "learning_rate": 9.0, "seconds": s} for s in (1, 2)]
+    svg = loss_curve(log, width, 300)
+    assert svg.count("<polyline") == 1 + len(TERMS)
+    for name in TERMS:
+        assert f'<polyline class="line {name}"' in svg
+        assert f">{name.replace('_', ' ')}<" in svg
+    assert "learning" not in svg
+    assert "seconds" not in svg
+    keys = re.findall('<text class="key" x="([0-9]+)" y="([0-9]+)">([a-z ]+)</text>', svg)
+    assert [name for _, _, name in keys] == ["total", *(name.replace("_", " ") for name in TERMS)]
+    assert len({(x, y) for x, y, _ in keys}) == len(keys)
+    assert all(int(x) + 6 * len(name) <= width for x, _, name in keys)
+
+
+def test_a_term_of_another_name_is_drawn_and_escaped():
+    svg = loss_curve([{"step": s, "loss": 2.0, "a<b": 1.0, "discovery": 1.0} for s in (1, 2)])
+    assert svg.count('<polyline class="line other"') == 1
+    assert ">a&lt;b<" in svg
+
+
 def test_a_long_log_is_averaged_over_neighbours():
     svg = loss_curve([{"step": s, "loss": 1.0 + s % 2} for s in range(1, 1201)])
     points = re.search('points="([^"]*)"', svg).group(1).split()

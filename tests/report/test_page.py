@@ -9,8 +9,10 @@ import pytest
 from PIL import Image
 
 from deep_patch_learning.report import page as page_module
-from deep_patch_learning.report.build import build_report, spread
+from deep_patch_learning.report.build import build_report
+from deep_patch_learning.report.opinions import Doubt, Opinions
 from deep_patch_learning.report.page import render, write_report
+from deep_patch_learning.report.sections import spread, to_explain
 
 VOID = {"meta", "img", "br", "link", "input", "hr"}
 
@@ -55,7 +57,7 @@ def figures_of(hand, with_boxes=True):
 
 @pytest.fixture
 def report(hand, run, model, ready):
-    """Of the eight pictures, 0 to 4 are found right and 5 to 7 wrong."""
+    """Of the eight pictures, 0 to 4 are found right and 5 to 7 wrong; the network says that all show the first class."""
     far = np.array([55, 42, 75, 58], np.float32)
     boxes = [hand.true_box if number < 5 else far for number in range(8)]
     predictions = [
@@ -73,7 +75,6 @@ def report(hand, run, model, ready):
         split="te<s>t",
         comparison=comparison,
         command="dpl demo <a> & b",
-        filters=4,
     )
 
 
@@ -97,10 +98,17 @@ def check_self_contained(text):
     return parsed
 
 
+def cards_of(report):
+    """Return every card of the page."""
+    groups = [*report.doubts, *(group for one in report.by_class for group in (one.best, one.worst)), report.sample]
+    return [*(card for group in groups for card in group.cards), *(one.card for one in report.reasons)]
+
+
 def test_one_file_that_fetches_nothing(report):
     parsed = check_self_contained(render(report))
-    assert len(parsed.values("src")) == 8 + sum(len(one.crops) for one in report.filters)
-    assert len(render(report)) < 5_000_000
+    crops = sum(len(one.crops) for one in (*report.filters, *report.reasons))
+    assert len(parsed.values("src")) == len(cards_of(report)) + crops
+    assert crops > 0
 
 
 def test_the_numbers_shown_are_those_given(report):
@@ -114,17 +122,72 @@ def test_the_numbers_shown_are_those_given(report):
     assert "2.6.0" in texts
 
 
-def test_right_and_wrong_stand_apart(report):
-    right, wrong = report.found
-    assert (right.kind, wrong.kind) == ("right", "wrong")
-    assert {card.name for card in right.cards} == {f'<i>"{number}&.jpg' for number in range(5)}
-    assert {card.name for card in wrong.cards} == {f'<i>"{number}&.jpg' for number in range(5, 8)}
+def test_boxes_are_right_and_wrong_as_corloc_says(report):
+    right = {f'<i>"{number}&.jpg' for number in range(5)}
+    for card in report.sample.cards:
+        assert [find.right for find in card.finds] == [card.name in right]
+        assert [box.kind for box in card.boxes] == ["true", "right" if card.name in right else "wrong"]
     parsed = Parsed(render(report))
-    classes = [value for value in parsed.values("class") if value.startswith("find")]
-    assert classes == ["find right"] * 5 + ["find wrong"] * 3
-    assert parsed.texts.count("✓") == 5
-    assert parsed.texts.count("1.00") == 5
-    assert "5 of the 5 pictures in which every box is right" in parsed.texts
+    shown = [find for card in cards_of(report)[: -len(report.reasons)] for find in card.finds]
+    assert parsed.texts.count("✓") == sum(find.right is True for find in shown) > 0
+    assert parsed.texts.count("✗") == sum(find.right is False for find in shown) > 0
+
+
+def test_where_network_and_tags_disagree(report, hand):
+    wrong, missing = report.doubts
+    first, second = hand.classes
+    assert {(card.name, card.finds[0].tag) for card in wrong.cards} == {(f'<i>"{n}&.jpg', second) for n in (1, 3, 5, 7)}
+    assert {(card.name, card.finds[0].tag) for card in missing.cards} == {
+        (f'<i>"{n}&.jpg', first) for n in (1, 3, 5, 7)
+    }
+    assert (wrong.total, missing.total) == (4, 4)
+    texts = Parsed(render(report)).texts
+    assert texts.count("no, 12%") == texts.count("yes, 88%") == 4
+
+
+def test_unknown_tags_stand_apart_from_wrong_and_missing_ones(hand, run, model, ready):
+    ready.pictures.labels[1] = -1
+    predictions = [hand.prediction(name, np.stack([hand.true_box] * 2)) for name in ready.pictures.names]
+    report = build_report(run, model, ready, predictions, figures_of(hand, False), pictures_for_parts=0)
+    assert [(group.title, group.total) for group in report.doubts] == [
+        ("Likely wrong tags", 3),
+        ("Likely missing tags", 3),
+        ("Unknown tags", 2),
+    ]
+    assert {card.name for card in report.doubts[2].cards} == {'<i>"1&.jpg'}
+    assert "unknown" in Parsed(render(report)).texts
+
+
+def test_best_and_worst_of_each_class(report):
+    assert [one.class_index for one in report.by_class] == [0, 1]
+    for one in report.by_class:
+        assert [card.finds[0].said for card in one.best.cards] == ["tagged"] * 4
+        assert [card.finds[0].said for card in one.worst.cards] == ["tagged"] * 4 + ["not tagged"] * 4
+        assert {card.finds[0].class_index for card in (*one.best.cards, *one.worst.cards)} == {one.class_index}
+
+
+def test_the_first_class_with_pictures_is_open(hand, run, model, ready):
+    ready.pictures.labels[:, 0] = 0
+    predictions = [hand.prediction(name, None) for name in ready.pictures.names]
+    report = build_report(run, model, ready, predictions, figures_of(hand, False), pictures_for_parts=0)
+    sections = [attributes for tag, attributes in Parsed(render(report)).elements if tag == "details"]
+    assert [one["data-classes"] for one in sections if "open" in one] == ["1"]
+
+
+def test_reasons_are_given_for_tags_given_and_for_missing_ones(report):
+    said = [(one.card.finds[0].class_index, one.card.finds[0].said) for one in report.reasons]
+    assert said == [(0, "tagged")] + [(0, "not tagged")] * 3
+    for one in report.reasons:
+        assert [box.kind for box in one.card.boxes].count("found") == 1
+        numbers = " ".join(box.label for box in one.card.boxes if box.kind == "part").split()
+        assert sorted(numbers) == [str(number) for number in range(1, len(one.crops) + 1)]
+        assert 0 < sum(float(crop.share[:-1]) for crop in one.crops) <= 102  # of a whole, each rounded
+
+
+def test_pictures_without_patches_are_not_explained():
+    said = Opinions(np.full((3, 1), 0.9), np.full((3, 1), 0.5), np.array([[1], [0], [1]]))
+    assert to_explain(said, [False, False, True]) == [Doubt(2, 0)]
+    assert to_explain(said, [False] * 3) == []
 
 
 def test_every_name_is_escaped(report, hand):
@@ -133,12 +196,13 @@ def test_every_name_is_escaped(report, hand):
     for name in (*hand.classes, '<i>"0&.jpg', "dpl demo <a> & b", "</dl><script>", "both <heads>"):
         assert name in parsed.texts
     assert {tag for tag, _ in parsed.elements}.isdisjoint({"b", "i", "a<b>", "heads"})
-    assert '<i>"0&.jpg' in parsed.values("alt")
+    assert any(alt.startswith('<i>"0&.jpg: <b>&"cat 88%, tagged') for alt in parsed.values("alt"))
+    assert all(parsed.values("alt"))
 
 
 def test_without_true_boxes(hand, run, model, ready):
     predictions = [hand.prediction(name, np.stack([hand.true_box] * 2)) for name in ready.pictures.names]
-    report = build_report(run, model, ready, predictions, figures_of(hand, with_boxes=False), filters=2)
+    report = build_report(run, model, ready, predictions, figures_of(hand, with_boxes=False))
     text = render(report)
     parsed = check_self_contained(text)
     visible = " ".join(parsed.texts)
@@ -146,7 +210,7 @@ def test_without_true_boxes(hand, run, model, ready):
     assert "IoU" not in visible
     assert not {"✓", "✗"} & set(parsed.texts)
     assert "There are no true boxes here" in visible
-    assert len(report.found[0].cards) == 8
+    assert {box.kind for card in report.sample.cards for box in card.boxes} == {"found"}
 
 
 def test_without_classification_head(hand, run, ready):
@@ -160,7 +224,8 @@ def test_without_discovery_head(hand, run, ready):
     predictions = [hand.prediction(name, None) for name in ready.pictures.names]
     truth = [hand.truth(number % 2) for number in range(8)]
     model = hand.model(heads=("classification",))
-    report = build_report(run, model, ready, predictions, figures_of(hand, False), truth, filters=2)
+    report = build_report(run, model, ready, predictions, figures_of(hand, False), truth)
+    assert all(card.boxes == () for card in report.sample.cards)
     assert "This network has no discovery head" in " ".join(check_self_contained(render(report)).texts)
 
 
@@ -172,6 +237,7 @@ def test_a_run_without_log_and_settings(hand, run, model, ready):
     visible = " ".join(check_self_contained(render(report)).texts)
     assert "has not logged a step yet" in visible
     assert "No picture was searched" in visible
+    assert "not known" in report.notice.text
 
 
 def test_other_counts_of_pictures_and_predictions_are_refused(hand, run, model, ready):

@@ -1,14 +1,14 @@
-"""Cards: right boxes green, wrong ones red, unknown ones in their class colour; sizes that suit a page."""
+"""Cards: boxes judged as CorLoc judges, placed in percent of the picture; sizes that suit a page."""
 
 import base64
 import io
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
 from PIL import Image
 
-from deep_patch_learning.drawing import RIGHT, WRONG, class_colour
-from deep_patch_learning.report.pictures import LONGEST_SIDE, MOST_BYTES, fitted, jpeg_uri, judge, verdict_card
+from deep_patch_learning.report.pictures import CardMaker, find, judge, place, small
 
 GREY = np.full((60, 80, 3), 128, np.uint8)
 WIDE = np.array([10, 10, 50, 40], np.float32)  # the true box itself
@@ -24,12 +24,10 @@ def decoded(uri):
     return Image.open(io.BytesIO(base64.b64decode(data, validate=True))).convert("RGB")
 
 
-def colour_of_right_edge(picture, box, factor):
-    """Return which of the known colours the middle of the box's right edge has."""
-    x, y = int(box[2] * factor) - 1, int((box[1] + box[3]) / 2 * factor)
-    pixel = np.array(picture.getpixel((x, y)), float)
-    known = {"right": RIGHT, "wrong": WRONG, "first": class_colour(0), "second": class_colour(1), "grey": (128,) * 3}
-    return min(known, key=lambda name: np.abs(pixel - known[name]).sum())
+def maker(prediction, labels, truth=None, *, strict=False, side=200):
+    """Return the maker of cards of one grey picture, held in memory."""
+    pictures = SimpleNamespace(labels=np.array([labels]), read=lambda index: GREY, classes=prediction.classes)
+    return CardMaker(pictures, [prediction], [truth], strict, side, 20_000, {})
 
 
 @pytest.mark.parametrize(
@@ -61,70 +59,89 @@ def test_a_tag_without_a_true_box_cannot_be_judged(hand):
     assert [find.right for find in finds] == [True, None]
 
 
-def test_right_is_green_and_wrong_is_red(hand):
-    prediction = hand.prediction("a", np.stack([NEAR, FAR]))
-    card = verdict_card(GREY, prediction, BOTH, both_true(hand))
-    assert [find.right for find in card.finds] == [True, False]
-    picture = decoded(card.uri)
-    assert picture.size == (card.width, card.height) == (240, 180)
-    assert colour_of_right_edge(picture, NEAR, 3) == "right"
-    assert colour_of_right_edge(picture, FAR, 3) == "wrong"
+def test_a_class_that_is_not_tagged_has_an_opinion_too(hand):
+    prediction = hand.prediction("a", np.stack([WIDE, FAR]))
+    absent, unknown = np.array([0, 1]), np.array([-1, 1])
+    assert find(prediction, 0, absent, None).said == "not tagged"
+    assert find(prediction, 0, unknown, hand.truth(0)).said == "unknown"
+    assert find(prediction, 0, unknown, hand.truth(0)).right is True
+    assert find(prediction, 0, absent, hand.truth(1)).right is None  # no true box of this class: nothing to judge by
 
 
 def both_true(hand):
     return type(hand.truth(0))(np.stack([hand.true_box] * 2), np.array([0, 1]), np.array([False, False]))
 
 
-def test_without_true_boxes_colours_are_those_of_the_classes(hand):
-    card = verdict_card(GREY, hand.prediction("a", np.stack([NEAR, FAR])), BOTH)
-    picture = decoded(card.uri)
-    assert colour_of_right_edge(picture, NEAR, 3) == "first"
-    assert colour_of_right_edge(picture, FAR, 3) == "second"
-    assert all(find.right is None and find.overlap is None for find in card.finds)
+def test_all_tags_of_a_picture_on_one_card(hand):
+    prediction = hand.prediction("a", np.stack([NEAR, FAR]))
+    card = maker(prediction, BOTH, both_true(hand)).of_tags(0)
+    assert [(box.kind, box.label) for box in card.boxes] == [
+        ("true", ""),
+        ("true", ""),
+        ("right", hand.classes[0]),
+        ("wrong", hand.classes[1]),
+    ]
+    assert card.alt == f"a: {hand.classes[0]} 88%, tagged, {hand.classes[1]} 12%, tagged"
 
 
-def test_true_boxes_are_drawn_of_the_tags_alone(hand):
-    prediction = hand.prediction("a", np.stack([FAR, FAR]))
-    with_tag = decoded(verdict_card(GREY, prediction, np.array([1, 0]), hand.truth(0)).uri)
-    without = decoded(verdict_card(GREY, prediction, np.array([0, 0]), hand.truth(0)).uri)
-    edge = np.asarray(with_tag)[30:33, 40:140].astype(int)
-    assert edge.max() > 220  # white dashes
-    assert edge.min() < 40  # on a dark line
-    assert np.abs(np.asarray(without).astype(int) - 128).max() <= 4  # an untagged picture stays as it is
+def test_a_card_of_one_class_shows_its_boxes_alone(hand):
+    prediction = hand.prediction("a", np.stack([NEAR, FAR]))
+    card = maker(prediction, BOTH, both_true(hand)).of_class(0, 1)
+    assert [box.kind for box in card.boxes] == ["true", "wrong"]
+    assert [one.class_index for one in card.finds] == [1]
+    assert [box.kind for box in maker(prediction, BOTH).of_class(0, 1).boxes] == ["found"]
+
+
+def test_strict_reaches_the_cards(hand):
+    prediction = hand.prediction("a", np.stack([HALF, FAR]))
+    assert [maker(prediction, BOTH, hand.truth(0), strict=s).of_class(0, 0).finds[0].right for s in (False, True)] == [
+        True,
+        False,
+    ]
+
+
+def test_boxes_are_placed_in_percent_and_kept_inside():
+    assert place(np.array([20, 15, 60, 45]), (80, 60), "found")[:4] == pytest.approx((25, 25, 50, 50))
+    assert place(np.array([-8, -6, 160, 66]), (80, 60), "true")[:4] == pytest.approx((0, 0, 100, 100))
 
 
 def test_what_is_predicted_beyond_the_tags_is_told(hand):
-    card = verdict_card(GREY, hand.prediction("a", np.stack([WIDE, FAR])), np.array([0, 1]), hand.truth(1))
+    card = maker(hand.prediction("a", np.stack([WIDE, FAR])), [0, 1], hand.truth(1)).of_tags(0)
     assert [name for name, _ in card.beyond] == [hand.classes[0]]
 
 
 def test_a_network_without_boxes_still_has_cards(hand):
-    card = verdict_card(GREY, hand.prediction("a", None), np.array([1, 0]), hand.truth(0))
-    assert [(find.box, find.right) for find in card.finds] == [(None, None)]
-    assert np.abs(np.asarray(decoded(card.uri)).astype(int) - 128).max() <= 4
+    card = maker(hand.prediction("a", None), [1, 0], hand.truth(0)).of_tags(0)
+    assert [(one.box, one.right) for one in card.finds] == [(None, None)]
+    assert card.boxes == ()
+
+
+def test_a_picture_is_read_once_for_all_its_cards(hand):
+    made = maker(hand.prediction("a", np.stack([NEAR, FAR])), BOTH)
+    assert made.of_tags(0).shot is made.of_class(0, 0).shot
+    assert list(made.kept) == [0]
 
 
 @pytest.mark.parametrize(
     ("size", "wanted"),
     [
-        ((1, 1), (3, 3)),
-        ((160, 100), (480, 300)),
-        ((200, 240), (400, 480)),
-        ((319, 50), (319, 50)),
-        ((320, 400), (320, 400)),
-        ((480, 480), (480, 480)),
-        ((2000, 1000), (480, 240)),
-        ((10, 5000), (1, 480)),
+        ((1, 1), (1, 1)),
+        ((160, 100), (160, 100)),
+        ((200, 240), (167, 200)),
+        ((2000, 1000), (200, 100)),
+        ((10, 5000), (1, 200)),
     ],
 )
-def test_pictures_are_fitted(size, wanted):
-    picture, factor = fitted(Image.new("RGB", size))
-    assert picture.size == wanted
-    assert factor == pytest.approx(max(wanted) / max(size))
+def test_pictures_shrink_and_never_grow(size, wanted):
+    shot = small(Image.new("RGB", size, (10, 200, 30)), 200, 50_000)
+    assert (shot.width, shot.height) == decoded(shot.uri).size == wanted
+    assert np.abs(np.asarray(decoded(shot.uri)).astype(int) - (10, 200, 30)).max() <= 4
 
 
-def test_a_noisy_picture_loses_quality_and_not_the_page_its_size():
-    noise = np.random.default_rng(0).integers(0, 256, (LONGEST_SIDE, LONGEST_SIDE, 3), np.uint8)
-    uri = jpeg_uri(Image.fromarray(noise))
-    assert decoded(uri).size == (LONGEST_SIDE, LONGEST_SIDE)
-    assert len(base64.b64decode(uri.split(",")[1])) <= MOST_BYTES
+@pytest.mark.parametrize("most_bytes", [40_000, 6_000, 1_500])
+def test_a_noisy_picture_loses_quality_then_size_and_not_the_page_its_own(most_bytes):
+    noise = np.random.default_rng(0).integers(0, 256, (300, 300, 3), np.uint8)
+    shot = small(Image.fromarray(noise), 200, most_bytes)
+    assert decoded(shot.uri).size == (shot.width, shot.height)
+    assert len(base64.b64decode(shot.uri.split(",")[1])) <= most_bytes
+    assert (shot.width == 200) == (most_bytes == 40_000)

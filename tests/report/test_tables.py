@@ -2,7 +2,10 @@
 
 import math
 
-from deep_patch_learning.report.tables import NOTHING, class_table, comparison_table
+import numpy as np
+
+from deep_patch_learning.report.opinions import Opinions
+from deep_patch_learning.report.tables import NOTHING, class_table, comparison_table, trust_table
 
 CLASSES = ("cat", "dog")
 TAGS = {"pictures": 9, "mAP": 60.0, "AP": {"cat": 70.25, "dog": None}, "positives": {"cat": 4, "dog": 0}}
@@ -37,8 +40,22 @@ def test_comparison_marks_the_highest_and_dashes_the_missing():
         ["classification", "96.0", NOTHING, "300", NOTHING],
         ["centre box", NOTHING, "12.3", NOTHING, "1.2"],
     ]
-    assert [[cell.best for cell in row] for row in table.rows] == [
+    assert [[cell.kind == "best" for cell in row] for row in table.rows] == [
         [False, False, True, False, False],
         [False, True, False, False, False],
         [False, False, False, False, False],
     ]
+
+
+def test_trust_table_counts_sure_unsure_and_against():
+    probabilities = np.array([[0.9, 0.1], [0.5, 0.2], [0.1, 0.9], [0.9, 0.6]])
+    labels = np.array([[1, 0], [1, 0], [1, 0], [-1, 0]])
+    table = trust_table(CLASSES, TAGS | BOXES, Opinions(probabilities, np.full((4, 2), 0.5), labels))
+    assert table.columns == ("class", "AP", "CorLoc", "with the tag", "without it")
+    assert [texts(row) for row in table.rows] == [
+        ["cat", "70.2", "33.3", "1 · 1 · 1", NOTHING],
+        ["dog", NOTHING, NOTHING, NOTHING, "2 · 1 · 1"],
+    ]
+    assert texts(table.mean) == ["all", "60.0", "33.3", "1 · 1 · 1", "2 · 1 · 1"]
+    assert "width:50.0%" in table.rows[1][-1].bar
+    assert table.rows[0][-1].bar == ""

@@ -350,3 +350,21 @@ def test_broken_pictures_are_named_and_left_out(
     assert "1 of 8 pictures cannot be read" in said
     assert "broken.jpg" in said.replace("\n", "")
     assert np.array_equal(prepared.pictures.labels, pictures.labels[1:])
+
+
+def test_a_disk_that_is_full_is_a_clear_error_and_keeps_what_was_saved(
+    small_prepared: verbs.Prepared, small_recipe: Recipe, tmp_path: Path
+) -> None:
+    resource = pytest.importorskip("resource")
+    made = trainer(small_prepared, small_recipe, tmp_path / "run")
+    made.save()
+    kept = made.run.checkpoint.read_bytes()
+    before = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (len(kept) // 2, before[1]))
+    try:
+        with pytest.raises(RunError, match=r"checkpoint.*could not be written .*make room and repeat"):
+            made.save()
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, before)
+    assert made.run.checkpoint.read_bytes() == kept
+    assert [path.name for path in made.run.folder.iterdir() if path.name.endswith(".part")] == []

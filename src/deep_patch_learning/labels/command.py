@@ -95,6 +95,8 @@ def places(counts: dict[str, Any]) -> list[str]:
         f"{counts['pictures_without_boxes']} of {counts['pictures']} pictures have no box; "
         f"{counts['abstained']} of {counts['tagged']} tags have none that reaches a score of {counts['min_score']:g}"
     ]
+    if counts["parts"]:
+        lines.append(f"{counts['parts']} of {counts['boxes']} boxes look like parts of an object: look at those first")
     lines.append(f"{counts['format']} labels in {folder}: {', '.join(counts['files'])}")
     if counts["format"] == "yolo":
         lines.append(f"train with: yolo detect train data={folder / 'data.yaml'}")

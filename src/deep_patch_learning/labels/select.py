@@ -9,6 +9,7 @@ import numpy as np
 
 from deep_patch_learning.data.dataset import ABSENT, PRESENT, TaggedPictures
 from deep_patch_learning.errors import DataError
+from deep_patch_learning.part_boxes import looks_like_a_part
 from deep_patch_learning.prediction import Prediction
 
 MIN_SCORE = 0.5  # as that of a shown tag
@@ -39,7 +40,8 @@ class Choice:
 class LabelledPicture:
     """One picture with the boxes to write, by class and best first.
 
-    `boxes` (B, 4) in this package's convention, `classes` (B,) indices, `scores` (B,) probabilities, `states` (C,) the tags.
+    `boxes` (B, 4) in this package's convention, `classes` (B,) indices, `scores` (B,) probabilities, `states` (C,) the tags,
+    `parts` (B,) says which boxes look like a part of an object only.
     """
 
     name: str
@@ -50,6 +52,7 @@ class LabelledPicture:
     classes: np.ndarray
     scores: np.ndarray
     states: np.ndarray
+    parts: np.ndarray
 
     @property
     def abstained(self) -> np.ndarray:
@@ -80,18 +83,19 @@ def select(
     for index, prediction in enumerate(predictions):
         states = pictures.labels[index]
         boxes, classes, scores = _chosen(prediction, states, choice)
-        size = prediction.height, prediction.width
+        size, parts = (prediction.height, prediction.width), _parts(prediction, boxes, classes)
         chosen.append(
-            LabelledPicture(pictures.names[index], pictures.paths[index], *size, boxes, classes, scores, states)
+            LabelledPicture(pictures.names[index], pictures.paths[index], *size, boxes, classes, scores, states, parts)
         )
     return LabelSet(pictures.classes, chosen, split)
 
 
 def summary(labels: LabelSet) -> dict[str, Any]:
-    """Return the counts: of pictures, boxes and abstentions, and per class the mean score."""
+    """Return the counts: of pictures, boxes, boxes that look like parts, and abstentions; per class the mean score too."""
     states = np.array([picture.states for picture in labels.pictures]).reshape(-1, len(labels.classes))
     classes = np.concatenate([picture.classes for picture in labels.pictures] or [np.zeros(0, np.int64)])
     scores = np.concatenate([picture.scores for picture in labels.pictures] or [np.zeros(0)])
+    parts = np.concatenate([picture.parts for picture in labels.pictures] or [np.zeros(0, bool)])
     abstained: dict[str, list[str]] = {name: [] for name in labels.classes}
     for picture in labels.pictures:
         for index in picture.abstained:
@@ -102,6 +106,7 @@ def summary(labels: LabelSet) -> dict[str, Any]:
         per_class[name] = {
             "tagged": int((states[:, index] == PRESENT).sum()),
             "boxes": len(own),
+            "parts": int(parts[classes == index].sum()),
             "abstained": len(abstained[name]),
             "mean_score": float(own.mean()) if len(own) else None,
         }
@@ -109,6 +114,7 @@ def summary(labels: LabelSet) -> dict[str, Any]:
         "pictures": len(labels.pictures),
         "pictures_without_boxes": sum(not len(picture.boxes) for picture in labels.pictures),
         "boxes": len(scores),
+        "parts": int(parts.sum()),
         "tagged": int((states == PRESENT).sum()),
         "abstained": sum(map(len, abstained.values())),
         "per_class": per_class,
@@ -127,6 +133,16 @@ def _chosen(prediction: Prediction, states: np.ndarray, choice: Choice) -> tuple
     rows = np.flatnonzero(keep)
     rows = rows[np.argsort(found["classes"][rows], kind="stable")]
     return found["boxes"][rows], found["classes"][rows], found["probabilities"][rows]
+
+
+def _parts(prediction: Prediction, boxes: np.ndarray, classes: np.ndarray) -> np.ndarray:
+    """Return which of the chosen boxes look like parts, (B,) bool, beside all boxes found of their class."""
+    parts = np.zeros(len(boxes), bool)
+    for index in np.unique(classes):
+        own = prediction.found_classes == index
+        others, scores = prediction.found_boxes[own], prediction.found_scores[own]
+        parts[classes == index] = looks_like_a_part(boxes[classes == index], others, scores)
+    return parts
 
 
 def _rank_in_class(classes: np.ndarray) -> np.ndarray:

@@ -15,7 +15,7 @@ from deep_patch_learning.devices import usable_device
 from deep_patch_learning.model.build import build_network
 from deep_patch_learning.model.network import DeepPatchNet
 from deep_patch_learning.model.weights import FilledLayers
-from deep_patch_learning.predict import Model, Picking
+from deep_patch_learning.predict import Model, recipe_picking
 from deep_patch_learning.training.loop import Trainer
 from deep_patch_learning.training.recipe import Recipe, recipe_patches
 
@@ -99,7 +99,7 @@ def model_of(contest: Contest, recipe: Recipe, network: nn.Module, kind: type[Mo
         recipe.scales,
         recipe_patches(recipe),
         usable_device(contest.device),
-        picking=Picking(recipe.picking == "vote", recipe.vote_sharpness, recipe.area_power),
+        picking=recipe_picking(recipe),
         shapes=recipe.shapes,
         precision=recipe.precision,
     )

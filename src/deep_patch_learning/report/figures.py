@@ -5,15 +5,16 @@ from collections.abc import Iterable, Mapping, Sequence
 from itertools import pairwise
 from typing import Any, NamedTuple
 
-from markupsafe import Markup
+from markupsafe import Markup, escape
 
 NO_MARKUP = Markup("")
-HEADS = ("classification", "discovery")
-NAMES = {"loss": "total", "classification": "classification", "discovery": "discovery"}
+TERMS = ("classification", "discovery", "two_stream", "refinement", "boxes")  # those with a colour of their own
 MOST_POINTS = 120  # of a curve; longer logs are averaged over neighbours
 
-# the SVG's own coordinates: room for the legend, the read-out and the ticks
-_TOP, _RIGHT, _BOTTOM, _LEFT = 46, 14, 44, 46
+_NO_TERMS = {"step", "visits", "loss", "learning_rate", "seconds"}  # what a log says beside the terms of the loss
+# the SVG's own coordinates: room for the read-out under the legend, and for the ticks
+_READ_OUT, _RIGHT, _BOTTOM, _LEFT = 24, 14, 44, 46
+_LEGEND_ROW, _LETTER = 20, 6.6
 
 
 class _Point(NamedTuple):
@@ -30,30 +31,32 @@ class _Frame(NamedTuple):
     height: int
     last_step: float
     highest: float
+    top: int
 
     def x(self, step: float) -> float:
         return _LEFT + (self.width - _LEFT - _RIGHT) * step / self.last_step
 
     def y(self, value: float) -> float:
-        return self.height - _BOTTOM - (self.height - _TOP - _BOTTOM) * value / self.highest
+        return self.height - _BOTTOM - (self.height - self.top - _BOTTOM) * value / self.highest
 
 
 def loss_curve(log: Iterable[Mapping[str, Any]], width: int = 880, height: int = 310) -> Markup:
-    """Return the loss over the steps as SVG, total and per head; empty when the log has no entry to draw.
+    """Return the loss over the steps as SVG, total and each term of it; empty when the log has no entry to draw.
 
-    `log` holds the entries of log.jsonl: `step`, `loss` and the loss of each head there is. What is not a finite number
-    is left out. A network of one head has one line. Pointing at a step shows its values; that needs no script.
+    `log` holds the entries of log.jsonl: `step`, `loss` and the terms that it is the sum of. What is not a finite number
+    is left out. A loss of one term has one line. Pointing at a step shows its values; that needs no script.
     """
     points = _thinned(_points(log))
-    names = [name for name in HEADS if any(name in point.values for point in points)]
+    names = _terms(points)
     names = names if len(names) == 1 else ["loss", *names]
     points = [point for point in points if any(name in point.values for name in names)]
     if not points:
         return NO_MARKUP
     top = ticks(max(point.values.get(name, 0.0) for point in points for name in names), 4)
-    frame = _Frame(width, height, max(point.step for point in points), top[-1])
+    legend, rows = _legend(names, width)
+    frame = _Frame(width, height, max(point.step for point in points), top[-1], _LEGEND_ROW * rows + _READ_OUT)
     last = points[-1]
-    said = ", ".join(f"{NAMES[name]} {last.values[name]:.3f}" for name in names if name in last.values)
+    said = ", ".join(f"{_title(name)} {last.values[name]:.3f}" for name in names if name in last.values)
     return Markup("").join(
         [
             Markup('<svg class="curve" viewBox="0 0 {} {}" role="img" aria-label="{}">').format(
@@ -61,7 +64,7 @@ def loss_curve(log: Iterable[Mapping[str, Any]], width: int = 880, height: int =
             ),
             _axes(frame, top),
             *(_line(frame, points, name) for name in reversed(names)),
-            _legend(names),
+            legend,
             *_readouts(frame, points, names),
             Markup("</svg>"),
         ]
@@ -87,13 +90,42 @@ def bar(percent: float | None, kind: str) -> Markup:
     )
 
 
+def stacked_bar(counts: Sequence[int], kinds: Sequence[str]) -> Markup:
+    """Return a horizontal bar in pieces, each as long as its count; empty where there is nothing to count."""
+    total = sum(counts)
+    if not total:
+        return NO_MARKUP
+    pieces = Markup("").join(
+        Markup('<span class="{}" style="width:{}%"></span>').format(kind, f"{100 * count / total:.1f}")
+        for count, kind in zip(counts, kinds, strict=True)
+        if count
+    )
+    return Markup('<span class="bar pieces">{}</span>').format(pieces)
+
+
 def _points(log: Iterable[Mapping[str, Any]]) -> list[_Point]:
     points = []
     for entry in log:
-        values = {name: float(entry[name]) for name in NAMES if _is_number(entry.get(name))}
+        terms = [name for name in entry if name == "loss" or name not in _NO_TERMS]
+        values = {name: float(entry[name]) for name in terms if _is_number(entry[name])}
         if _is_number(entry.get("step")) and entry["step"] > 0 and values:
             points.append(_Point(float(entry["step"]), values))
     return sorted(points, key=lambda point: point.step)
+
+
+def _terms(points: Sequence[_Point]) -> list[str]:
+    """Return the terms that any point has a value of: the known ones in their order, then the others by name."""
+    found = {name for point in points for name in point.values} - {"loss"}
+    return [*(name for name in TERMS if name in found), *sorted(found.difference(TERMS))]
+
+
+def _title(name: str) -> str:
+    return "total" if name == "loss" else name.replace("_", " ")
+
+
+def _colour(name: str) -> str:
+    """Return the class of the style that colours a series."""
+    return name if name in (*TERMS, "loss") else "other"
 
 
 def _is_number(value: Any) -> bool:
@@ -107,7 +139,7 @@ def _thinned(points: Sequence[_Point]) -> list[_Point]:
     for start in range(0, len(points), size):
         run = points[start : start + size]
         values = {}
-        for name in NAMES:
+        for name in dict.fromkeys(name for point in run for name in point.values):
             known = [point.values[name] for point in run if name in point.values]
             if known:
                 values[name] = math.fsum(known) / len(known)
@@ -135,17 +167,22 @@ def _axes(frame: _Frame, values: Sequence[float]) -> Markup:
 def _line(frame: _Frame, points: Sequence[_Point], name: str) -> Markup:
     places = [(frame.x(p.step), frame.y(p.values[name])) for p in points if name in p.values]
     path = " ".join(f"{x:.1f},{y:.1f}" for x, y in places)
-    dots = "".join(f'<circle class="dot {name}" cx="{x:.1f}" cy="{y:.1f}" r="2.5"/>' for x, y in places)
-    return Markup(f'<polyline class="line {name}" points="{path}"/>' + (dots if len(places) <= 30 else ""))
+    dots = "".join(f'<circle class="dot {_colour(name)}" cx="{x:.1f}" cy="{y:.1f}" r="2.5"/>' for x, y in places)
+    return Markup(f'<polyline class="line {_colour(name)}" points="{path}"/>' + (dots if len(places) <= 30 else ""))
 
 
-def _legend(names: Sequence[str]) -> Markup:
-    parts, x = [], _LEFT
+def _legend(names: Sequence[str], width: int) -> tuple[Markup, int]:
+    """Return the names of the series beside a piece of their line, and how many rows they take."""
+    parts, x, row = [], _LEFT, 0
     for name in names:
-        parts.append(f'<line class="line {name}" x1="{x}" y1="12" x2="{x + 18}" y2="12"/>')
-        parts.append(f'<text class="key" x="{x + 24}" y="16">{NAMES[name]}</text>')
-        x += 44 + round(6.6 * len(NAMES[name]))
-    return Markup("".join(parts))
+        wide = 44 + round(_LETTER * len(_title(name)))
+        if x > _LEFT and x + wide > width:
+            x, row = _LEFT, row + 1
+        y = 12 + _LEGEND_ROW * row
+        parts.append(f'<line class="line {_colour(name)}" x1="{x}" y1="{y}" x2="{x + 18}" y2="{y}"/>')
+        parts.append(f'<text class="key" x="{x + 24}" y="{y + 4}">{escape(_title(name))}</text>')
+        x += wide
+    return Markup("".join(parts)), row + 1
 
 
 def _readouts(frame: _Frame, points: Sequence[_Point], names: Sequence[str]) -> Iterable[Markup]:
@@ -157,13 +194,13 @@ def _readouts(frame: _Frame, points: Sequence[_Point], names: Sequence[str]) -> 
         points, edges, [float(_LEFT), *middles], [*middles, float(frame.width - _RIGHT)], strict=True
     ):
         said = " · ".join(
-            f'<tspan class="{name}">{NAMES[name] + " " if roomy else ""}{point.values[name]:.3f}</tspan>'
+            f'<tspan class="{_colour(name)}">{escape(_title(name)) + " " if roomy else ""}{point.values[name]:.3f}</tspan>'
             for name in names
             if name in point.values
         )
         foot = frame.height - _BOTTOM
         yield Markup(
-            f'<g class="at"><rect x="{low:.1f}" y="{_TOP}" width="{max(high - low, 0):.1f}" height="{foot - _TOP}"/>'
-            f'<line x1="{x:.1f}" y1="{_TOP}" x2="{x:.1f}" y2="{foot}"/>'
-            f'<text class="key" x="{_LEFT}" y="36">step {point.step:,.0f} · {said}</text></g>'
+            f'<g class="at"><rect x="{low:.1f}" y="{frame.top}" width="{max(high - low, 0):.1f}" height="{foot - frame.top}"/>'
+            f'<line x1="{x:.1f}" y1="{frame.top}" x2="{x:.1f}" y2="{foot}"/>'
+            f'<text class="key" x="{_LEFT}" y="{frame.top - 10}">step {point.step:,.0f} · {said}</text></g>'
         )

@@ -9,7 +9,6 @@ from pathlib import Path
 from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 
-from deep_patch_learning.drawing import class_colour
 from deep_patch_learning.report.figures import NO_MARKUP
 from deep_patch_learning.report.pictures import Card
 from deep_patch_learning.report.tables import Table
@@ -17,30 +16,61 @@ from deep_patch_learning.report.tables import Table
 
 @dataclass(frozen=True)
 class Figure:
-    """A headline number; `kind` is "what" (classification) or "where" (discovery)."""
+    """A headline number; `kind` is "what" (classification), "where" (discovery) or nothing."""
 
     name: str
     value: str
     note: str
+    kind: str = ""
+
+
+@dataclass(frozen=True)
+class Notice:
+    """A sentence about how far the figures can be trusted; `kind` is "good" or "careful"."""
+
+    text: str
     kind: str
 
 
 @dataclass(frozen=True)
 class CardGroup:
-    """Pictures that belong together; `kind` is "right", "wrong" or nothing."""
+    """Pictures that belong together, shown of a `total`; `empty` is said where there are none."""
 
     title: str
     note: str
     cards: tuple[Card, ...]
-    kind: str = ""
+    total: int
+    empty: str = "None."
+
+
+@dataclass(frozen=True)
+class ClassPictures:
+    """The best and the worst pictures of one class, and in a few words how good it is."""
+
+    name: str
+    class_index: int
+    facts: str
+    best: CardGroup
+    worst: CardGroup
 
 
 @dataclass(frozen=True)
 class Crop:
-    """A patch as a data URI, and where it comes from."""
+    """A patch as a data URI, where it comes from, and what is written under it: words and a figure."""
 
     uri: str
     name: str
+    note: str = ""
+    share: str = ""
+
+
+@dataclass(frozen=True)
+class Reason:
+    """A picture with a tag that was given, and the patches of the part filters that gave it, strongest first."""
+
+    card: Card
+    summary: str
+    crops: tuple[Crop, ...]
 
 
 @dataclass(frozen=True)
@@ -49,6 +79,7 @@ class FilterRow:
 
     number: int
     speaks_for: str
+    class_index: int
     note: str
     crops: tuple[Crop, ...]
 
@@ -58,28 +89,31 @@ class Report:
     """All that the page shows. Texts are plain: the page escapes them."""
 
     title: str
+    classes: tuple[str, ...]
     measured_on: str
     figures: tuple[Figure, ...]
     facts: tuple[str, ...] = ()
+    notice: Notice | None = None
     has_boxes: bool = False  # known true boxes, so that finds are right or wrong
     comparison: Table | None = None
+    trust: Table | None = None
     per_class: Table | None = None
-    curve: Markup = NO_MARKUP
-    narrow_curve: Markup = NO_MARKUP  # the same for a phone
-    found: tuple[CardGroup, ...] = ()
-    found_note: str = ""
+    doubts: tuple[CardGroup, ...] = ()
+    doubts_note: str = ""
+    by_class: tuple[ClassPictures, ...] = ()
+    by_class_note: str = ""
+    sample: CardGroup | None = None
+    reasons: tuple[Reason, ...] = ()
+    reasons_note: str = ""
     filters: tuple[FilterRow, ...] = ()
     filters_note: str = ""
+    curve: Markup = NO_MARKUP
+    narrow_curve: Markup = NO_MARKUP  # the same for a phone
     settings: Mapping[str, str] = field(default_factory=dict)
     versions: Mapping[str, str] = field(default_factory=dict)
     command: str = ""
     footer: str = ""
-
-    @property
-    def tags(self) -> list[str]:
-        """Return the tags of the pictures shown, each once, in the order of the classes."""
-        finds = {find.tag: find.class_index for group in self.found for card in group.cards for find in card.finds}
-        return sorted(finds, key=lambda tag: finds[tag])
+    frame: float = 4 / 3  # width by height of the space for a picture
 
 
 def render(report: Report) -> str:
@@ -103,12 +137,10 @@ def write_report(path: str | Path, report: Report) -> Path:
 
 @lru_cache(maxsize=1)
 def _environment() -> Environment:
-    made = Environment(
+    return Environment(
         loader=PackageLoader("deep_patch_learning.report", "templates"),
         autoescape=True,
         trim_blocks=True,
         lstrip_blocks=True,
         undefined=StrictUndefined,
     )
-    made.globals["colour"] = class_colour
-    return made

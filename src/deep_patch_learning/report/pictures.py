@@ -1,34 +1,33 @@
-"""Pictures on the page: what was found, drawn and judged, and small enough to be embedded."""
+"""Pictures on the page: small enough to be embedded, with boxes laid over them and what was found in words."""
 
 import base64
 import io
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 from PIL import Image
 
 from deep_patch_learning.boxes import pairwise_iou
-from deep_patch_learning.data.dataset import PRESENT
-from deep_patch_learning.drawing import as_picture, class_colour, draw_boxes, draw_verdict
+from deep_patch_learning.data.dataset import ABSENT, PRESENT, UNKNOWN, TaggedPictures
+from deep_patch_learning.drawing import as_picture
 from deep_patch_learning.evaluation.matching import overlaps
 from deep_patch_learning.prediction import Prediction
+from deep_patch_learning.report.opinions import thresholds_of
 
 if TYPE_CHECKING:
     from deep_patch_learning.data.truth import TrueBoxes
 
-LONGEST_SIDE = 480
-SMALL = 320  # pictures below are enlarged, so that labels do not hide what they name
-BOLD = 1.5  # lines and labels are drawn bolder by this: cards show the picture at about half its size
-MOST_BYTES = 110_000  # of one embedded JPEG; quality falls until it fits
+SAID = {PRESENT: "tagged", ABSENT: "not tagged", UNKNOWN: "unknown"}
 
 
 @dataclass(frozen=True)
 class Find:
-    """One tag of a picture and the best box of its class.
+    """A class in a picture: how likely it is, the best box of it, and what the tags say (one of SAID's words).
 
     `box` is None for a network that only classifies; `overlap` (IoU) and `right` are None where no true box is known.
+    From a probability of `threshold` on the class is shown as a tag.
     """
 
     tag: str
@@ -37,18 +36,44 @@ class Find:
     box: np.ndarray | None = None
     overlap: float | None = None
     right: bool | None = None
+    said: str = SAID[PRESENT]
+    threshold: float = 0.5
+
+
+class PlacedBox(NamedTuple):
+    """A box over a picture, in percent of its width and height; `kind` is right, wrong, found or true."""
+
+    left: float
+    top: float
+    width: float
+    height: float
+    kind: str
+    label: str = ""
+
+
+class Shot(NamedTuple):
+    """A small picture as a data URI; `width` and `height` are its pixels."""
+
+    uri: str
+    width: int
+    height: int
 
 
 @dataclass(frozen=True)
 class Card:
-    """A drawn picture as a data URI, with the finds drawn on it and the classes predicted beyond its tags."""
+    """A picture with boxes over it, the classes it is shown for, and further ones that were predicted and not tagged."""
 
     name: str
-    uri: str
-    width: int
-    height: int
+    shot: Shot
+    boxes: tuple[PlacedBox, ...]
     finds: tuple[Find, ...]
     beyond: tuple[tuple[str, float], ...] = ()
+
+    @property
+    def alt(self) -> str:
+        """Return what the picture shows, for those who do not see it."""
+        told = ", ".join(f"{find.tag} {100 * find.probability:.0f}%, {find.said}" for find in self.finds)
+        return f"{self.name}: {told}" if told else self.name
 
 
 def judge(
@@ -63,82 +88,106 @@ def judge(
 
     `labels` (C,) of present, absent and unknown. A tag without a true box cannot be judged.
     """
-    finds = []
-    for index in np.flatnonzero(np.asarray(labels) == PRESENT).tolist():
-        tag, probability = prediction.classes[index], float(prediction.probabilities[index])
-        if prediction.best_boxes is None:
-            finds.append(Find(tag, index, probability))
-            continue
-        box = prediction.best_boxes[index]
-        true_boxes = np.zeros((0, 4)) if truth is None else truth.of_class(index)
-        if not len(true_boxes):
-            finds.append(Find(tag, index, probability, box))
-            continue
-        overlap = pairwise_iou(box, true_boxes).max()
-        right = bool(overlaps(overlap, threshold, strict))
-        finds.append(Find(tag, index, probability, box, float(overlap), right))
-    return tuple(finds)
+    present = np.flatnonzero(np.asarray(labels) == PRESENT).tolist()
+    return tuple(find(prediction, index, labels, truth, threshold=threshold, strict=strict) for index in present)
 
 
-def verdict_card(
-    image: np.ndarray,
+def find(
     prediction: Prediction,
+    index: int,
     labels: np.ndarray,
-    truth: "TrueBoxes | None" = None,
+    truth: "TrueBoxes | None",
     *,
+    threshold: float = 0.5,
     strict: bool = False,
-) -> Card:
-    """Return the picture (H, W, 3) uint8 with the best box of each of its tags drawn on it.
+) -> Find:
+    """Return what the network says of one class of a picture, judged where the class has a true box."""
+    box = None if prediction.best_boxes is None else prediction.best_boxes[index]
+    true_boxes = np.zeros((0, 4)) if truth is None else truth.of_class(index)
+    overlap = float(pairwise_iou(box, true_boxes).max()) if box is not None and len(true_boxes) else None
+    return Find(
+        prediction.classes[index],
+        index,
+        float(prediction.probabilities[index]),
+        box,
+        overlap,
+        None if overlap is None else bool(overlaps(np.asarray(overlap), threshold, strict)),
+        SAID[int(labels[index])],
+        float(thresholds_of(prediction)[index]),
+    )
 
-    Where true boxes are known, right boxes are green, wrong ones red and the true boxes of those tags dashed in white;
-    elsewhere boxes have the colour of their class.
+
+@dataclass(frozen=True)
+class CardMaker:
+    """Pictures with what was found in each and what is true; makes cards and holds no picture open.
+
+    `side` and `most_bytes` bound each picture. Small pictures are kept, since many are shown more than once.
     """
-    finds = judge(prediction, labels, truth, strict=strict)
-    picture, factor = fitted(as_picture(image))
-    drawn = _drawn(picture, finds, truth, factor)
-    likely = [tag for tag in prediction.tags if labels[prediction.classes.index(tag.name)] != PRESENT]
-    beyond = tuple((tag.name, tag.probability) for tag in likely)
-    return Card(prediction.name, jpeg_uri(drawn), drawn.width, drawn.height, finds, beyond)
+
+    pictures: TaggedPictures
+    predictions: Sequence[Prediction]
+    truth: "Sequence[TrueBoxes | None]"
+    strict: bool
+    side: int
+    most_bytes: int
+    kept: dict[int, Shot]
+
+    def shot(self, index: int) -> Shot:
+        """Return the picture at a size for the page."""
+        if index not in self.kept:
+            self.kept[index] = small(as_picture(self.pictures.read(index)), self.side, self.most_bytes)
+        return self.kept[index]
+
+    def of_class(self, picture: int, class_index: int) -> Card:
+        """Return the card that shows a picture for one class: its best box, and the true ones dashed."""
+        prediction, truth = self.predictions[picture], self.truth[picture]
+        found = find(prediction, class_index, self.pictures.labels[picture], truth, strict=self.strict)
+        return Card(prediction.name, self.shot(picture), placed((found,), truth, prediction), (found,))
+
+    def of_tags(self, picture: int) -> Card:
+        """Return the card that shows a picture with all of its tags."""
+        prediction, truth, labels = self.predictions[picture], self.truth[picture], self.pictures.labels[picture]
+        finds = judge(prediction, labels, truth, strict=self.strict)
+        likely = [tag for tag in prediction.tags if labels[prediction.classes.index(tag.name)] != PRESENT]
+        beyond = tuple((tag.name, tag.probability) for tag in likely)
+        return Card(prediction.name, self.shot(picture), placed(finds, truth, prediction, named=True), finds, beyond)
 
 
-def _drawn(picture: Image.Image, finds: Sequence[Find], truth: "TrueBoxes | None", factor: float) -> Image.Image:
-    unjudged = [find for find in finds if find.box is not None and find.right is None]
-    if unjudged:
-        colours = [class_colour(find.class_index) for find in unjudged]
-        picture = draw_boxes(picture, _boxes(unjudged) * factor, [find.tag for find in unjudged], colours, scale=BOLD)
-    judged = [find for find in finds if find.box is not None and find.right is not None]
-    if judged and truth is not None:
-        true_boxes = np.concatenate([truth.of_class(find.class_index) for find in judged])
-        right = [bool(find.right) for find in judged]
-        tags = [find.tag for find in judged]
-        picture = draw_verdict(picture, _boxes(judged) * factor, right, tags, true_boxes * factor, scale=BOLD)
-    return picture
+def placed(
+    finds: Sequence[Find], truth: "TrueBoxes | None", prediction: Prediction, *, named: bool = False
+) -> tuple[PlacedBox, ...]:
+    """Return the true boxes of the finds' classes, then the finds' own boxes over them; `named` labels the latter."""
+    size = prediction.width, prediction.height
+    made = []
+    for one in finds:
+        true_boxes = np.zeros((0, 4)) if truth is None or one.box is None else truth.of_class(one.class_index)
+        made += [place(box, size, "true") for box in true_boxes]
+    kinds = {True: "right", False: "wrong", None: "found"}
+    for one in finds:
+        if one.box is not None:
+            made.append(place(one.box, size, kinds[one.right], one.tag if named else ""))
+    return tuple(made)
 
 
-def _boxes(finds: Sequence[Find]) -> np.ndarray:
-    return np.array([find.box for find in finds], np.float64).reshape(-1, 4)
+def place(box: np.ndarray, size: tuple[int, int], kind: str, label: str = "") -> PlacedBox:
+    """Return a box in pixels of a picture of `size` (width, height) as percentages of it, kept inside."""
+    x1, y1, x2, y2 = np.clip(np.asarray(box, np.float64) / (*size, *size) * 100, 0, 100).tolist()
+    return PlacedBox(x1, y1, x2 - x1, y2 - y1, kind, label)
 
 
-def fitted(picture: Image.Image) -> tuple[Image.Image, float]:
-    """Return the picture at a size for the page, and the factor that its boxes must be multiplied by.
+def small(picture: Image.Image, side: int, most_bytes: int) -> Shot:
+    """Return the picture with its longest side at `side` at most, as a JPEG of at most `most_bytes`.
 
-    Pictures below SMALL become up to three times as large, large ones shrink to LONGEST_SIDE; between, nothing changes.
+    Quality falls until it fits, then size. A picture that is smaller than `side` keeps its size.
     """
-    longest = max(picture.size)
-    enlarged = float(min(3, LONGEST_SIDE // longest))
-    factor = enlarged if longest < SMALL else min(1.0, LONGEST_SIDE / longest)
-    if factor == 1.0:
-        return picture, factor
-    size = max(1, round(picture.width * factor)), max(1, round(picture.height * factor))
-    return picture.resize(size, Image.Resampling.LANCZOS), factor
-
-
-def jpeg_uri(picture: Image.Image, most_bytes: int = MOST_BYTES) -> str:
-    """Return the picture as a JPEG data URI, of lower quality where it would take more than `most_bytes`."""
-    for quality in (82, 70, 55, 40, 25, 10):
-        buffer = io.BytesIO()
-        # full colour resolution: thin red lines blur without it; not `optimize`: Pillow fails at it on noisy pictures
-        picture.save(buffer, "JPEG", quality=quality, subsampling=0)
-        if buffer.tell() <= most_bytes:
-            break
-    return "data:image/jpeg;base64," + base64.b64encode(buffer.getvalue()).decode("ascii")
+    while True:
+        factor = min(1.0, side / max(picture.size))
+        size = max(1, round(picture.width * factor)), max(1, round(picture.height * factor))
+        scaled = picture if factor == 1.0 else picture.resize(size, Image.Resampling.LANCZOS)
+        for quality in (82, 74, 66, 58, 50, 40, 30):
+            buffer = io.BytesIO()
+            scaled.save(buffer, "JPEG", quality=quality)  # not `optimize`: Pillow fails at it on noisy pictures
+            if buffer.tell() <= most_bytes or max(size) <= 16:
+                uri = "data:image/jpeg;base64," + base64.b64encode(buffer.getvalue()).decode("ascii")
+                return Shot(uri, *scaled.size)
+        side = max(size) * 3 // 4

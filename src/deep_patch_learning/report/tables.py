@@ -7,7 +7,9 @@ from typing import Any
 
 from markupsafe import Markup
 
-from deep_patch_learning.report.figures import NO_MARKUP, bar
+from deep_patch_learning.data.dataset import ABSENT, PRESENT
+from deep_patch_learning.report.figures import NO_MARKUP, bar, stacked_bar
+from deep_patch_learning.report.opinions import Counts, Opinions
 
 NOTHING = "–"
 WHAT, WHERE = "what", "where"  # classification says what is in a picture, discovery where
@@ -32,20 +34,24 @@ _PER_CLASS = (
 
 @dataclass(frozen=True)
 class Cell:
-    """A value as it is shown, with an optional bar under it; `best` is highest of its column."""
+    """A value as it is shown, with an optional bar under it; `kind` is "best" (of its column), "counts" or nothing."""
 
     text: str
     bar: Markup = NO_MARKUP
-    best: bool = False
+    kind: str = ""
 
 
 @dataclass(frozen=True)
 class Table:
-    """Columns, rows (each begins with its name) and perhaps a last row of means."""
+    """Columns, rows (each begins with its name) and perhaps a last row of means.
+
+    `by_class` says that the rows are the classes in their order.
+    """
 
     columns: tuple[str, ...]
     rows: tuple[tuple[Cell, ...], ...]
     mean: tuple[Cell, ...] = ()
+    by_class: bool = False
 
 
 def percent(value: Any) -> str:
@@ -65,7 +71,30 @@ def class_table(classes: Sequence[str], figures: Mapping[str, Any]) -> Table:
     means = [(figures.get(mean), kind) for *_, kind, mean in shown]
     mean = (Cell("all"), *(Cell(percent(value), bar(value, kind) if kind else NO_MARKUP) for value, kind in means))
     columns = ("class", *(title for _, title, _, _ in shown), "pictures")
-    return Table(columns, tuple(rows), (*mean, Cell(str(figures.get("pictures", NOTHING)))))
+    return Table(columns, tuple(rows), (*mean, Cell(str(figures.get("pictures", NOTHING)))), by_class=True)
+
+
+def trust_table(classes: Sequence[str], figures: Mapping[str, Any], opinions: Opinions) -> Table:
+    """Return of each class its AP, its CorLoc where boxes are known, and in how many pictures the network is sure.
+
+    The pictures with the tag and those without stand apart; each cell counts sure, unsure and sure of the opposite.
+    """
+    shown = [column for column in _PER_CLASS if column[2] and column[0] in figures]
+    counts = {label: [opinions.counts(c, label) for c in range(len(classes))] for label in (PRESENT, ABSENT)}
+    rows = []
+    for index, name in enumerate(classes):
+        values = [(figures[key].get(name), kind) for key, _, kind, _ in shown]
+        cells = [Cell(percent(value), bar(value, kind)) for value, kind in values]
+        rows.append((Cell(name), *cells, *(_counted(counts[label][index]) for label in counts)))
+    means = [Cell(percent(figures.get(mean)), bar(figures.get(mean), kind)) for *_, kind, mean in shown]
+    sums = [_counted(Counts(*(sum(column) for column in zip(*counts[label], strict=True)))) for label in counts]
+    columns = ("class", *(title for _, title, _, _ in shown), "with the tag", "without it")
+    return Table(columns, tuple(rows), (Cell("all"), *means, *sums), by_class=True)
+
+
+def _counted(counts: Counts) -> Cell:
+    said = " · ".join(f"{count:,}" for count in counts) if counts.total else NOTHING
+    return Cell(said, stacked_bar(counts, ("agrees", "unsure", "against")), "counts")
 
 
 def comparison_table(rows: Sequence[Mapping[str, Any]]) -> Table:
@@ -81,7 +110,9 @@ def comparison_table(rows: Sequence[Mapping[str, Any]]) -> Table:
         for key in keys:
             value = row.get(key)
             top = len(rows) > 1 and value is not None and value == best.get(key)
-            cells.append(Cell(_shown(value), bar(value, TITLES[key][1]) if key in TITLES else NO_MARKUP, top))
+            cells.append(
+                Cell(_shown(value), bar(value, TITLES[key][1]) if key in TITLES else NO_MARKUP, "best" if top else "")
+            )
         made.append(tuple(cells))
     return Table(tuple(_title(key) for key in keys), tuple(made))
 

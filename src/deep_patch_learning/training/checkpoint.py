@@ -28,10 +28,10 @@ def save_checkpoint(path: Path, step: int, network: nn.Module, optimiser: torch.
     try:
         save_file(whole, temporary, metadata={"step": str(step), "numbers": json.dumps(numbers)})
         temporary.replace(path)
-    except OSError as error:
+    except (OSError, SafetensorError) as error:
         temporary.unlink(missing_ok=True)
         raise RunError(
-            f"{path}: could not be written ({error}). The checkpoint before it is whole; make room and repeat."
+            f"{path}: could not be written ({error}). What was saved before it is whole; make room and repeat."
         ) from None
 
 

@@ -32,6 +32,7 @@ from deep_patch_learning.training.checkpoint import (
     restore_optimiser,
     save_checkpoint,
 )
+from deep_patch_learning.training.early_stop import HeldOut
 from deep_patch_learning.training.recipe import Recipe, recipe_refinement
 from deep_patch_learning.training.run import RunFolder
 from deep_patch_learning.training.team import Team
@@ -82,6 +83,8 @@ class Trainer:
 
     Another `network` can be handed in: anything with a `backbone` and `patch_features` whose forward takes a `Batch`. Where it
     gives something else than `Scores`, a subclass says what its loss is in `terms`.
+
+    With `held_out` the weights that are best there become the run's weights, and training may end early.
     """
 
     def __init__(
@@ -94,11 +97,13 @@ class Trainer:
         writing: Writing | None = None,
         network: nn.Module | None = None,
         devices: int = 1,
+        held_out: HeldOut | None = None,
     ) -> None:
         if not len(pictures):
             raise TrainingError("there is no picture to train on. Check --split and the data set.")
         self.recipe, self.pictures, self.patches, self.run = recipe, pictures, patches, run
         self.writing = writing or Writing()
+        self.held_out = held_out
         self.labels = torch.from_numpy(pictures.labels)
         self.losses = HeadLosses(recipe.reduction, recipe.unknown, recipe_refinement(recipe))
         torch.manual_seed(recipe.seed)
@@ -138,6 +143,7 @@ class Trainer:
                 torch.set_float32_matmul_precision("high")  # of the heads, whose features come in half precision anyway
         self.network, self.optimiser = self.fabric.setup(self.bare, make_optimiser(self.bare, recipe, fused=on_gpu))
         self.step = 0
+        self.ends_early = held_out is not None and held_out.has_fallen
         self._since_log: list[dict[str, Tensor]] = []
         self._said: set[str] = set()
         self._logged_at, self._started = 0, time.monotonic()
@@ -154,13 +160,18 @@ class Trainer:
         self._logged_at = self.step
         return self.step
 
+    @property
+    def finished(self) -> bool:
+        """Whether no step is left to do: all are done, or the held-out tags ended the training."""
+        return self.ends_early or self.step >= self.recipe.total_steps
+
     def fit(self, on_step: Callable[[Progress], None] | None = None) -> bool:
         """Train to the end and return True, or False when asked to stop early; the state is saved either way."""
         with self.run.locked() if self.team.first else nullcontext():
             return self._fit(on_step)
 
     def _fit(self, on_step: Callable[[Progress], None] | None) -> bool:
-        if self.step >= self.recipe.total_steps and self.run.weights.exists():
+        if self.finished and self.run.weights.exists():
             return True  # nothing left to do, and nothing is written again
         self.network.train()
         last_saved = time.monotonic()
@@ -170,13 +181,18 @@ class Trainer:
         with _stop_flag() as stop:
             # where nothing has to be decoded, threads would only take the interpreter from the one that feeds the device
             threads = 4 if self.fabric.device.type == "cuda" and self.images.place == "host" else 0
-            for passes in ahead(self._prepare, range(self.step, self.recipe.total_steps), threads=threads):
+            self._measure_if_due()  # a kill may have come between the step and its measurement
+            steps = range(self.step, self.step if self.finished else self.recipe.total_steps)
+            for passes in ahead(self._prepare, steps, threads=threads):
                 self._take_step(passes)
                 to_log = self.step % self.writing.log_steps == 0 or self.step == self.recipe.total_steps
                 if to_log:
                     loss = self._log()
                 if on_step is not None:
                     on_step(Progress(self.step, self.recipe.total_steps, loss))
+                self._measure_if_due()
+                if self.finished:
+                    break
                 due = time.monotonic() - last_saved >= self.writing.checkpoint_seconds
                 if self.team.size == 1 or to_log:  # several processes agree now and then only, since it costs a wait
                     stopping, due = self.team.any(stop.is_set(), due)
@@ -186,12 +202,27 @@ class Trainer:
                         self.save()
                         last_saved = time.monotonic()
         self.save()
-        if self.step < self.recipe.total_steps:
+        if not self.finished:
             return False
         if self.team.first:
-            save_checkpoint(self.run.weights, self.step, self.bare)
+            if self.held_out is None:
+                save_checkpoint(self.run.weights, self.step, self.bare)
+            else:
+                self.held_out.keep_best()
         self.team.wait()
         return True
+
+    def _measure_if_due(self) -> None:
+        """Measure on held-out tags where it is the time for it, and note whether training ends.
+
+        The checkpoint comes first: no measurement is of a step that a resumed training has before it.
+        """
+        if self.held_out is None or not self.held_out.is_due(self.step):
+            return
+        self.save()
+        if self.team.first:
+            self.held_out.take(self.step, self.bare)
+        self.ends_early = self.team.any(self.held_out.has_fallen)[0]
 
     def save(self) -> None:
         """Write a checkpoint of this moment, unless the losses since the last one are not finite."""

@@ -19,6 +19,7 @@ PAPER_SCALES = (480, 576, 688, 864, 1200)
 Optimiser = Literal["sgd", "adamw"]
 Schedule = Literal["steps", "cosine"]
 Picking = Literal["best", "vote"]
+Boxes = Literal["best-first", "elected"]
 Bands = Literal["program", "paper"]
 SearchMode = Literal["fast", "quality", "original"]
 Precision = Literal["32-true", "bf16-mixed", "16-mixed", "64-true", "auto"]
@@ -51,6 +52,8 @@ class Recipe:
     picking: Picking = "best"  # how the box of a class is picked in testing
     vote_sharpness: float = 1.0  # a patch votes with the exponential of this times its score
     area_power: float = 0.0  # votes are multiplied by the patch's area to this power
+    boxes: Boxes = "best-first"  # how further boxes of a class are picked: by score, or elected too; that needs a vote
+    part_weight: float = 0.2  # in elections, what the patches inside an elected box still count
     # refinement, where `heads` name it
     refinements: int = 3  # classifiers of patches, each learning from the seeds of the one before
     refinement_width: int = 2048  # of their hidden layer; 0 means none
@@ -70,7 +73,7 @@ class Recipe:
     steps: int = 40_000
     head_first_steps: int = 0  # come first and train the heads alone
     freeze_backbone: bool = False  # leave the convolutions as they were pretrained
-    frozen_stages: int = 0  # leave the first stages as they were pretrained: they cost most and tell least of the classes
+    frozen_stages: int = 0  # leave the first stages as pretrained: they cost most and tell least of the classes
     batch_images: int = 2
     images_per_pass: int = 1
     # optimiser
@@ -93,6 +96,7 @@ class Recipe:
         choices = {"optimiser": Optimiser, "schedule": Schedule, "reduction": Reduction, "unknown": Unknown}
         choices |= {
             "picking": Picking,
+            "boxes": Boxes,
             "precision": Precision,
             "bands": Bands,
             "search_mode": SearchMode,
@@ -127,6 +131,10 @@ class Recipe:
                 f"recipe: background = {self.background}, foreground = {self.foreground}; they are overlaps from 0 to 1, "
                 "the second not below the first."
             )
+        if self.boxes == "elected" and self.picking != "vote":
+            raise RunError(f'recipe: boxes = "elected" needs picking = "vote"; it is "{self.picking}".')
+        if not 0 <= self.part_weight <= 1:
+            raise RunError(f"recipe: part_weight = {self.part_weight}; it must be from 0 to 1.")
         if not 0 <= self.seed_floor <= 1:
             raise RunError(f"recipe: seed_floor = {self.seed_floor}; it must be from 0 to 1.")
         if not 0 < self.seed_share <= 1:
@@ -273,6 +281,7 @@ def world(backbone: str = "tiny", steps: int = 700) -> Recipe:
         min_patch_side=20,
         max_patches=32,
         picking="vote",
+        boxes="elected",
         unknown="ignore",
         steps=steps,
         freeze_backbone=True,

@@ -23,7 +23,10 @@ def write_atomically(path: Path, text: str) -> None:
 
 
 class RunFolder:
-    """The files of a run: config.toml, data.json, versions.json, log.jsonl, checkpoint.safetensors, weights.safetensors."""
+    """The files of a run: config.toml, data.json, versions.json, log.jsonl, checkpoint.safetensors, weights.safetensors.
+
+    Where pictures are held out: held_out.json, best.safetensors until the training ends, calibration.json from then on.
+    """
 
     def __init__(self, folder: str | Path) -> None:
         self.folder = Path(folder)
@@ -33,8 +36,17 @@ class RunFolder:
         self.log = self.folder / "log.jsonl"
         self.checkpoint = self.folder / "checkpoint.safetensors"
         self.weights = self.folder / "weights.safetensors"
+        self.held_out = self.folder / "held_out.json"
+        self.best = self.folder / "best.safetensors"
+        self.calibration = self.folder / "calibration.json"
 
-    def begin(self, recipe: Recipe, pictures: TaggedPictures, source: dict[str, Any]) -> None:
+    def begin(
+        self,
+        recipe: Recipe,
+        pictures: TaggedPictures,
+        source: dict[str, Any],
+        held_out: TaggedPictures | None = None,
+    ) -> None:
         """Create the folder, or check that what it holds was made with the same settings and data."""
         try:
             self.folder.mkdir(parents=True, exist_ok=True)
@@ -44,6 +56,8 @@ class RunFolder:
             raise RunError(f"{self.folder}: may not be written to. Give another folder with --out.") from None
         self.check(recipe)
         description = {"classes": list(pictures.classes), "fingerprint": fingerprint(pictures), **source}
+        if held_out is not None:
+            description["held_out"] = fingerprint(held_out)
         if self.config.exists():
             self._same_data(description)
             return
@@ -77,6 +91,15 @@ class RunFolder:
             raise RunError(
                 f"{self.folder}: was trained on other pictures or tags ({stored.get('path')}, split {stored.get('split')}). "
                 "Repeat the first command to resume it, or give a new folder with --out."
+            )
+        before, now = stored.get("held_out"), description.get("held_out")
+        if before != now:
+            was = (
+                "held out no pictures" if before is None else "held out other pictures" if now else "held out pictures"
+            )
+            raise RunError(
+                f"{self.folder}: was begun with other measurements: it {was}. Repeat the first command to resume it, "
+                "or give a new folder with --out."
             )
 
     @contextmanager

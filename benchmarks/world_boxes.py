@@ -1,0 +1,124 @@
+"""Boxes of the embedded world, best-first and elected, and how well boxes that are wrong are told without true boxes.
+
+    python benchmarks/world_boxes.py [--seeds 0 1 2] [--out FOLDER] [--split test]
+
+Trains a network per seed on the tags of the ordinary world and looks at it and at a crowded world, in which a picture shows two
+to four objects of one class. What was trained or drawn in FOLDER before is used again. Writes results/world_boxes.csv.
+"""
+
+import argparse
+import csv
+import dataclasses
+import os
+import platform
+from datetime import date
+from pathlib import Path
+
+import numpy as np
+import torch
+from sklearn.metrics import roc_auc_score
+
+from deep_patch_learning import verbs
+from deep_patch_learning.agreement import agreement
+from deep_patch_learning.boxes import area, pairwise_iou
+from deep_patch_learning.data.tags import read_tags
+from deep_patch_learning.data.truth import TrueBoxes, read_truth
+from deep_patch_learning.data.world import World, make_world
+from deep_patch_learning.part_boxes import looks_like_a_part
+from deep_patch_learning.predict import Model, Picture, load, recipe_picking
+from deep_patch_learning.prediction import Prediction
+from deep_patch_learning.training.recipe import recipe_patches, world
+
+RESULTS = Path(__file__).parent.parent / "results"
+FIGURES = ("detection_mAP", "detection_mAP_11pt", "instance_recall", "CorLoc")
+CROWD = World(min_objects=2, max_objects=4, max_classes=1)
+
+
+def trained(folder: Path, seed: int) -> tuple[Path, Path]:
+    """Return the listings of both worlds, after training on the first one."""
+    ordinary = make_world(folder / "world", 600, 300, seed)
+    recipe = world().replace(seed=seed)
+    ready = verbs.prepare(read_tags(ordinary, "train"), recipe_patches(recipe), folder / "patches")
+    verbs.train(ready, recipe, folder / "run", device="cpu")
+    return ordinary, make_world(folder / "crowd", 150, 300, seed + 100, CROWD)
+
+
+def fewer(predictions: list[Prediction], most: int) -> list[Prediction]:
+    """Return the predictions with the first `most` boxes of each class."""
+    kept = []
+    for one in predictions:
+        rows = np.concatenate([np.flatnonzero(one.found_classes == c)[:most] for c in range(len(one.classes))])
+        arrays = {name: getattr(one, name)[rows] for name in ("found_boxes", "found_classes", "found_scores")}
+        kept.append(dataclasses.replace(one, **arrays))
+    return kept
+
+
+def told(model: Model, ready: verbs.Prepared, predictions: list[Prediction], truth: list[TrueBoxes]) -> dict:
+    """Return how well the best boxes of tagged classes are told right from wrong, and parts from wholes."""
+    right, part, looks, agreed, scores = [], [], [], [], []
+    for i, (found, true) in enumerate(zip(predictions, truth, strict=True)):
+        patches = ready.patches[i].astype(np.float32)
+        raw = model.scores([Picture(found.name, ready.pictures.read(i), patches)])[0].patches / len(model.scales)
+        boxes, heard = torch.from_numpy(patches), torch.from_numpy(raw)
+        rows = model.picking.rank_scores(boxes, heard, 1).rows[:, :1]
+        agrees = agreement(boxes, heard, rows)[:, 0]
+        for c in np.flatnonzero(ready.pictures.labels[i] == 1):
+            box, own = patches[rows[c]].reshape(1, 4), found.found_classes == c
+            on = true.boxes[true.classes == c]
+            iou = pairwise_iou(box, on)[0]
+            held = iou / (1 + iou) * (area(box) + area(on)) / area(box)
+            right.append(iou.max() >= 0.5)
+            part.append(iou.max() < 0.5 and held.max() >= 0.8)
+            looks.append(looks_like_a_part(box, found.found_boxes[own], found.found_scores[own])[0])
+            agreed.append(float(agrees[c]))
+            scores.append(float(found.found_scores[own].max()))
+    part_, looks_ = np.array(part), np.array(looks)
+    return {
+        "best_boxes": len(right),
+        "wrong": int(np.sum(~np.array(right))),
+        "parts": int(part_.sum()),
+        "look_like_parts": int(looks_.sum()),
+        "of_these_parts": int((part_ & looks_).sum()),
+        "of_these_wrong": int((~np.array(right) & looks_).sum()),
+        "AUC_agreement": round(roc_auc_score(right, agreed), 3),
+        "AUC_score": round(roc_auc_score(right, scores), 3),
+    }
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--seeds", type=int, nargs="+", default=[0, 1, 2])
+    parser.add_argument("--out", type=Path, default=Path("runs/world_boxes"))
+    parser.add_argument("--split", default="test")
+    options = parser.parse_args()
+    machine = f"{platform.machine()}, {os.cpu_count()} cores"
+    about = {"command": "python benchmarks/world_boxes.py", "machine": machine, "date": date.today().isoformat()}
+    rows = []
+    for seed in options.seeds:
+        listings = trained(options.out / f"w{seed}", seed)
+        model = load(options.out / f"w{seed}" / "run", "cpu")
+        for name, listing in zip(("ordinary", "crowded"), listings, strict=True):
+            tags = read_tags(listing, options.split, classes=model.classes)
+            ready = verbs.prepare(tags, model.patch_generator, options.out / f"w{seed}" / "patches")
+            truth = read_truth(listing, ready.pictures)
+            assert truth is not None
+            for way in ("best-first", "elected"):
+                model.picking = recipe_picking(world().replace(boxes=way))
+                found = verbs.predict(model, ready, description=f"{name}, {way}")
+                row: dict = {"seed": seed, "world": name, "split": options.split, "boxes": way}
+                measured = verbs.measure(found, ready.pictures.labels, truth)
+                row |= {key: round(measured[key], 2) for key in FIGURES}
+                for most in (1, 2, 3, 5):
+                    few = verbs.measure(fewer(found, most), ready.pictures.labels, truth)
+                    row[f"recall_of_{most}"] = round(few["instance_recall"], 2)
+                row["boxes_per_class"] = round(np.mean([len(one.found_boxes) / len(one.classes) for one in found]), 1)
+                rows.append(row | told(model, ready, found, truth) | about)
+                print(rows[-1], flush=True)
+    with (RESULTS / "world_boxes.csv").open("w", newline="") as file:
+        writer = csv.DictWriter(file, rows[0].keys(), lineterminator="\n")
+        writer.writeheader()
+        writer.writerows(rows)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,102 @@
+"""Whether pictures were trained on: found out from the run, told first, and avoided where the data allows it."""
+
+import csv
+import re
+from pathlib import Path
+
+import numpy as np
+import pytest
+from PIL import Image
+
+from deep_patch_learning import verbs
+from deep_patch_learning.data.holding_out import read_apart
+from deep_patch_learning.data.tags import read_tags
+from deep_patch_learning.errors import RunError
+from deep_patch_learning.report.held_out import Seen, held_out_split, notice, pictures_of_run
+from deep_patch_learning.report.of_run import report_on_run, spread_evenly
+from deep_patch_learning.training.run import RunFolder
+
+
+@pytest.fixture
+def photos(tmp_path):
+    """A CSV of 12 pictures, four of each of the splits train, test and val."""
+    rows = []
+    for number in range(12):
+        Image.fromarray(np.full((40, 50, 3), 20 * number, np.uint8)).save(tmp_path / f"{number}.png")
+        rows.append((f"{number}.png", "cat" if number % 2 else "dog", ("train", "test", "val")[number % 3]))
+    with (tmp_path / "photos.csv").open("w", newline="") as file:
+        csv.writer(file).writerows([("image", "tags", "split"), *rows])
+    return tmp_path / "photos.csv"
+
+
+def test_a_validation_split_is_preferred_and_none_that_shares_pictures(photos):
+    assert held_out_split(photos, read_tags(photos, "train")) == "val"
+    assert held_out_split(photos, read_tags(photos, "val")) == "test"
+    assert held_out_split(photos, read_tags(photos)) is None
+
+
+@pytest.mark.parametrize(
+    ("split", "words", "kind"),
+    [
+        ("val", "None of these pictures", "good"),
+        ("train", "All pictures here", "careful"),
+        (None, "4 of the 12", "careful"),
+    ],
+)
+def test_what_is_told_first(photos, split, words, kind):
+    told = notice(Seen(read_tags(photos, "train"), None), read_tags(photos, split))
+    assert told.text.startswith(words)
+    assert told.kind == kind
+
+
+def test_not_known_is_told_as_such(photos):
+    assert "not known" in notice(None, read_tags(photos)).text
+
+
+def test_the_pictures_of_a_run_are_those_it_was_trained_on(photos, small_recipe, tmp_path):
+    run = RunFolder(tmp_path / "run")
+    trained, held_out = read_apart(photos, None, None, 0.25, small_recipe.seed)
+    source = {"path": str(photos), "split": None, "limit": None, "val_split": None, "val_share": 0.25}
+    run.begin(small_recipe, trained, source)
+    seen = pictures_of_run(run)
+    assert seen.trained.names == trained.names
+    assert seen.held_out.names == held_out.names
+    photos.rename(tmp_path / "elsewhere.csv")
+    assert pictures_of_run(run) is None
+    assert pictures_of_run(RunFolder(tmp_path)) is None
+
+
+def test_few_pictures_are_spread_over_all():
+    pictures = read_like(10)
+    assert spread_evenly(pictures, 4).names == ("0", "2", "5", "7")
+    assert spread_evenly(pictures, 10) is spread_evenly(pictures, None) is pictures
+
+
+def read_like(count):
+    from deep_patch_learning.data.dataset import TaggedPictures
+
+    names = tuple(map(str, range(count)))
+    return TaggedPictures(("a",), names, tuple(map(Path, names)), np.ones((count, 1), np.int8))
+
+
+@pytest.fixture
+def trained(small_world, small_prepared, small_recipe, tmp_path):
+    """A run that knows that it was trained on the split train of the small world."""
+    folder = tmp_path / "run"
+    verbs.train(small_prepared, small_recipe, folder, {"path": str(small_world), "split": "train"}, device="cpu")
+    return folder
+
+
+def test_a_run_is_measured_on_what_was_held_out(trained, tmp_path):
+    page = report_on_run(trained, out=tmp_path / "page.html", limit=6, device="cpu").read_text()
+    assert "None of these pictures was trained on" in page
+    assert "6 pictures of the split “world.jsonl test”" in page
+    titles = re.findall("<h2>(.*?)</h2>", page)
+    assert {"Can I trust it?", "Class by class", "Tags to check", "Best and worst pictures"} <= set(titles)
+    page = report_on_run(trained, split="train", out=tmp_path / "page.html", limit=6, device="cpu").read_text()
+    assert "All pictures here were trained on" in page
+
+
+def test_a_run_that_does_not_say_where_its_pictures_are(small_run):
+    with pytest.raises(RunError, match="Give pictures with --data"):
+        report_on_run(small_run, device="cpu")
