@@ -137,7 +137,6 @@ def test_a_recipe_says_which_way() -> None:
 @pytest.mark.parametrize(
     ("changes", "words"),
     [
-        ({"boxes": "elected", "picking": "best"}, 'boxes = "elected" needs picking = "vote"'),
         ({"boxes": "electd"}, "Did you mean 'elected'"),
         ({"part_weight": 1.5}, "part_weight = 1.5; it must be from 0 to 1"),
         ({"part_weight": math.nan}, "it must be from 0 to 1"),
@@ -146,3 +145,13 @@ def test_a_recipe_says_which_way() -> None:
 def test_recipes_that_make_no_sense(changes: dict, words: str) -> None:
     with pytest.raises(RunError, match=words):
         world().replace(**changes)
+
+
+@pytest.mark.parametrize(
+    ("changes", "elections"),
+    [({}, 10), ({"boxes": "best-first"}, 0), ({"picking": "best"}, 0)],
+)
+def test_a_recipe_elects_boxes_only_where_there_is_a_vote(changes: dict, elections: int) -> None:
+    found = recipe_picking(world().replace(**changes))
+    assert found.elections == elections
+    assert found.vote == (changes.get("picking") != "best")

@@ -324,9 +324,10 @@ def _to_host(tensor: Tensor) -> Tensor:
 
 
 def recipe_picking(recipe: Recipe) -> Picking:
-    """Return how the boxes of a class are picked with a recipe."""
-    elections = ELECTIONS if recipe.boxes == "elected" else 0
-    return Picking(recipe.picking == "vote", recipe.vote_sharpness, recipe.area_power, elections, recipe.part_weight)
+    """Return how the boxes of a class are picked with a recipe; without a vote none is elected."""
+    vote = recipe.picking == "vote"
+    elections = ELECTIONS if vote and recipe.boxes == "elected" else 0
+    return Picking(vote, recipe.vote_sharpness, recipe.area_power, elections, recipe.part_weight)
 
 
 def load(run: str | Path | None = None, device: str | None = None, scales: Sequence[int] | None = None) -> Model:

@@ -52,7 +52,9 @@ class Recipe:
     picking: Picking = "best"  # how the box of a class is picked in testing
     vote_sharpness: float = 1.0  # a patch votes with the exponential of this times its score
     area_power: float = 0.0  # votes are multiplied by the patch's area to this power
-    boxes: Boxes = "best-first"  # how further boxes of a class are picked: by score, or elected too; that needs a vote
+    boxes: Boxes = (
+        "best-first"  # how further boxes of a class are picked where there is a vote: by score, or elected too
+    )
     part_weight: float = 0.2  # in elections, what the patches inside an elected box still count
     # refinement, where `heads` name it
     refinements: int = 3  # classifiers of patches, each learning from the seeds of the one before
@@ -131,8 +133,6 @@ class Recipe:
                 f"recipe: background = {self.background}, foreground = {self.foreground}; they are overlaps from 0 to 1, "
                 "the second not below the first."
             )
-        if self.boxes == "elected" and self.picking != "vote":
-            raise RunError(f'recipe: boxes = "elected" needs picking = "vote"; it is "{self.picking}".')
         if not 0 <= self.part_weight <= 1:
             raise RunError(f"recipe: part_weight = {self.part_weight}; it must be from 0 to 1.")
         if not 0 <= self.seed_floor <= 1:
