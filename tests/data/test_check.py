@@ -7,31 +7,18 @@ import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
-import cv2
 import numpy as np
 import pytest
+from checked import DPL, finding, photo
 from PIL import Image
 
 from deep_patch_learning.checking import check_data
-from deep_patch_learning.data.check import Report, check
+from deep_patch_learning.data.check import check
 from deep_patch_learning.data.check_names import edits, is_plural, looks_misspelt
 from deep_patch_learning.data.dataset import TaggedPictures
-from deep_patch_learning.data.findings import Finding, Severity
+from deep_patch_learning.data.findings import Severity
 from deep_patch_learning.data.tags import read_tags
 from deep_patch_learning.errors import DataError
-
-DPL = [sys.executable, "-m", "deep_patch_learning"]
-
-
-def photo(seed: int, height: int = 60, width: int = 80) -> np.ndarray:
-    rng = np.random.default_rng(seed)
-    soft = cv2.resize(rng.uniform(20, 200, (9, 12, 3)), (width, height), interpolation=cv2.INTER_CUBIC)
-    return (soft + rng.normal(0, 6, soft.shape)).clip(0, 255).astype(np.uint8)
-
-
-def finding(report: Report, kind: str) -> Finding:
-    return next(one for one in report.findings if one.kind == kind)
-
 
 # --- from tags: pictures are not opened -------------------------------------------------------------------------------
 

@@ -12,12 +12,14 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
+from trainers import trainer
 
 from deep_patch_learning import verbs
 from deep_patch_learning.data.tags import read_tags
 from deep_patch_learning.errors import RunError, TrainingError
+from deep_patch_learning.model.network import ALL_HEADS
 from deep_patch_learning.training.checkpoint import read_checkpoint
-from deep_patch_learning.training.loop import Trainer, Writing, make_optimiser
+from deep_patch_learning.training.loop import make_optimiser
 from deep_patch_learning.training.recipe import Recipe, paper, recipe_patches
 from deep_patch_learning.training.run import RunFolder
 
@@ -25,14 +27,6 @@ from deep_patch_learning.training.run import RunFolder
 def same_weights(first: Path, second: Path) -> bool:
     a, b = (read_checkpoint(path)[1] for path in (first, second))
     return a.keys() == b.keys() and all(torch.equal(a[name], b[name]) for name in a)
-
-
-def trainer(prepared: verbs.Prepared, recipe: Recipe, folder: Path, **writing: float) -> Trainer:
-    run = RunFolder(folder)
-    run.begin(recipe, prepared.pictures, {})
-    made = Trainer(recipe, prepared.pictures, prepared.patches, run, "cpu", Writing(**writing))
-    made.resume()
-    return made
 
 
 def test_a_run_folder_holds_everything(small_run: Path, small_prepared: verbs.Prepared, small_recipe: Recipe) -> None:
@@ -110,11 +104,19 @@ def test_killed_at_random_moments_resumes_to_the_same_weights(
     assert steps == list(range(1, recipe.total_steps + 1))
 
 
+@pytest.mark.parametrize(
+    ("changes", "rtol"),
+    [
+        ({}, 1e-4),
+        ({"heads": ALL_HEADS, "refinement_width": 32, "seeds": "several", "regression": True, "picking": "best"}, 1e-3),
+    ],
+    ids=["the paper's heads", "with a refinement"],
+)
 def test_two_passes_equal_one_of_both_images(
-    small_prepared: verbs.Prepared, small_recipe: Recipe, tmp_path: Path
+    changes: dict, rtol: float, small_prepared: verbs.Prepared, small_recipe: Recipe, tmp_path: Path
 ) -> None:
     """Accumulation keeps the gradient of the whole batch; at one scale and without dropout nothing else differs."""
-    recipe = small_recipe.replace(scales=(96,), steps=2, images_per_pass=4, warmup_steps=1)
+    recipe = small_recipe.replace(scales=(96,), steps=2, images_per_pass=4, warmup_steps=1, **changes)
     weights = []
     for name, per_pass in (("one", 4), ("four", 1)):
         made = trainer(small_prepared, recipe.replace(images_per_pass=per_pass), tmp_path / name)
@@ -122,7 +124,7 @@ def test_two_passes_equal_one_of_both_images(
         made.fit()
         weights.append(made.bare.state_dict())
     for name in weights[0]:
-        torch.testing.assert_close(weights[0][name], weights[1][name], rtol=1e-4, atol=1e-5, msg=name)
+        torch.testing.assert_close(weights[0][name], weights[1][name], rtol=rtol, atol=1e-5, msg=name)
 
 
 def test_a_pass_that_does_not_fit_the_memory_is_taken_in_halves(

@@ -7,6 +7,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
+from trainers import trainer
 
 from deep_patch_learning import verbs
 from deep_patch_learning.errors import RunError, TrainingError
@@ -16,7 +17,7 @@ from deep_patch_learning.model.seeds import Several
 from deep_patch_learning.picking import Picking
 from deep_patch_learning.predict import Picture, load, score_pictures
 from deep_patch_learning.training.checkpoint import read_checkpoint, save_checkpoint
-from deep_patch_learning.training.loop import Trainer, make_optimiser
+from deep_patch_learning.training.loop import make_optimiser
 from deep_patch_learning.training.recipe import Recipe, choose, heads_of, modern, recipe_refinement, refined
 from deep_patch_learning.training.run import RunFolder
 
@@ -33,14 +34,6 @@ def refined_run(
     folder = tmp_path_factory.mktemp("refined") / "run"
     verbs.train(small_prepared, refined_recipe, folder, device="cpu")
     return folder
-
-
-def trainer(prepared: verbs.Prepared, recipe: Recipe, folder: Path) -> Trainer:
-    run = RunFolder(folder)
-    run.begin(recipe, prepared.pictures, {})
-    made = Trainer(recipe, prepared.pictures, prepared.patches, run, "cpu")
-    made.resume()
-    return made
 
 
 def pictures_of(prepared: verbs.Prepared, count: int) -> list[Picture]:
@@ -88,20 +81,6 @@ def test_a_loss_that_is_not_finite_stops_with_a_clear_word(
     )
     with pytest.raises(TrainingError, match="no longer finite"):
         trainer(small_prepared, recipe, tmp_path / "run").fit()
-
-
-def test_two_passes_equal_one_of_both_images(
-    refined_recipe: Recipe, small_prepared: verbs.Prepared, tmp_path: Path
-) -> None:
-    recipe = refined_recipe.replace(scales=(96,), steps=2, images_per_pass=4, warmup_steps=1)
-    weights = []
-    for name, per_pass in (("one", 4), ("four", 1)):
-        made = trainer(small_prepared, recipe.replace(images_per_pass=per_pass), tmp_path / name)
-        made.bare.patch_features.dropout.p = 0.0
-        made.fit()
-        weights.append(made.bare.state_dict())
-    for name in weights[0]:
-        torch.testing.assert_close(weights[0][name], weights[1][name], rtol=1e-3, atol=1e-5, msg=name)
 
 
 def test_heads_learn_at_the_rate_of_heads(

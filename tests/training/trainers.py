@@ -1,0 +1,16 @@
+"""A trainer in a folder of its own, as the tests of training want it."""
+
+from pathlib import Path
+
+from deep_patch_learning import verbs
+from deep_patch_learning.training.loop import Trainer, Writing
+from deep_patch_learning.training.recipe import Recipe
+from deep_patch_learning.training.run import RunFolder
+
+
+def trainer(prepared: verbs.Prepared, recipe: Recipe, folder: Path, **writing: float) -> Trainer:
+    run = RunFolder(folder)
+    run.begin(recipe, prepared.pictures, {})
+    made = Trainer(recipe, prepared.pictures, prepared.patches, run, "cpu", Writing(**writing))
+    made.resume()
+    return made
