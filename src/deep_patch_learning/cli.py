@@ -17,16 +17,13 @@ from deep_patch_learning.cli_options import (
     Run,
     Scales,
     Split,
-    Teacher,
-    TeacherBackbone,
-    ValShare,
-    ValSplit,
     Workers,
     device_or_none,
     example,
     scale_numbers,
 )
 from deep_patch_learning.cli_research import research
+from deep_patch_learning.cli_training import training
 from deep_patch_learning.errors import DplError, did_you_mean
 
 
@@ -92,137 +89,7 @@ def check(
         raise typer.Exit(1)
 
 
-@app.command(
-    epilog=example(
-        "dpl train photos.csv --out runs/photos",
-        "dpl train photos.csv --split train --val-split val --out runs/photos",
-        "dpl train VOC2007 --split train --out runs/voc --backbone vgg16 --weights imagenet --recipe paper",
-        "dpl train photos.csv --out runs/fast --set steps=500 --set learning_rate=1e-4",
-        "dpl train photos.csv --out runs/vgg --backbone vgg16 --weights convs.pth --patch-layers distil --teacher imagenet",
-    )
-)
-def train(
-    data: Data,
-    out: Annotated[Path, typer.Option(help="The run folder. Repeat the command to resume.")],
-    split: Split = None,
-    val_split: ValSplit = None,
-    val_share: ValShare = None,
-    recipe: Annotated[str, typer.Option(help="paper, modern, refined or world.")] = "modern",
-    backbone: Annotated[
-        str | None,
-        typer.Option(help="caffenet, alexnet, vgg16, vgg16-caffe, resnet50, lite0, tiny, timm:NAME"),
-    ] = None,
-    weights: Annotated[
-        str | None, typer.Option(help="imagenet, a torchvision name, a .pth, .safetensors or .caffemodel, or none.")
-    ] = None,
-    patch_layers: Annotated[
-        str | None, typer.Option(help="distil: first fill fc6 and fc7, in OUT-patch-layers, where --weights lack them.")
-    ] = None,
-    teacher: Teacher = None,
-    teacher_backbone: TeacherBackbone = "resnet50",
-    distil_steps: Annotated[int | None, typer.Option(min=1, help="Steps of distilling.")] = None,
-    heads: Annotated[
-        str,
-        typer.Option(help="both (the paper's), classification, discovery, refinement, all; else as the recipe says."),
-    ] = "",
-    patches: Annotated[str | None, typer.Option(help="selective-search, edge-boxes or sliding-window.")] = None,
-    scales: Annotated[str | None, typer.Option(help="Longest sides to train at, such as 480,688.")] = None,
-    steps: Annotated[
-        int | None, typer.Option(min=1, help="Steps of training. As many as the pictures call for if not given.")
-    ] = None,
-    seed: Annotated[int, typer.Option(help="Order, scales, flips, dropout and new layers.")] = 0,
-    changes: Annotated[list[str], typer.Option("--set", help="Any setting of the recipe, KEY=VALUE.")] = [],  # noqa: B006
-    limit: Limit = None,
-    device: Device = "auto",
-    devices: Annotated[int, typer.Option(min=1, help="How many of them; each takes its share of every step.")] = 1,
-    workers: Workers = None,
-    as_json: Json = False,
-) -> None:
-    """Train on the tags of DATA. The same command again resumes; boxes are never read."""
-    from deep_patch_learning import verbs
-    from deep_patch_learning.data.check_names import names_written_twice
-    from deep_patch_learning.data.holding_out import read_apart
-    from deep_patch_learning.devices import usable_device
-    from deep_patch_learning.model.backbones import check_name
-    from deep_patch_learning.model.weights import check_source
-    from deep_patch_learning.patch_layers import before_training, distil_patch_layers
-    from deep_patch_learning.progress import console
-    from deep_patch_learning.training.recipe import choose, recipe_patches
-    from deep_patch_learning.training.run import RunFolder
-    from deep_patch_learning.training.sizing import choose_sized
-
-    options = {"backbone": backbone, "weights": weights, "patches": patches, "steps": steps, "scales": scales}
-    options = {key: value for key, value in options.items() if value is not None}
-    chosen = choose(recipe, heads, seed, changes, options)
-    # what can fail at once fails before an hour of patches
-    check_name(chosen.backbone)
-    check_source(chosen.weights)
-    usable_device(device)
-    run = RunFolder(out)
-    pictures, held_out = read_apart(data, split, val_split, val_share, seed, limit)
-    chosen, size = choose_sized(recipe, heads, seed, changes, options, len(pictures), run)
-    layers = before_training(patch_layers, chosen, out, distil_steps, teacher, teacher_backbone)
-    if layers is not None:
-        chosen = chosen.replace(weights=str(layers.weights))
-    run.check(chosen)
-    if size:
-        console.print(size, markup=False, soft_wrap=True)
-    for finding in names_written_twice(pictures.classes, pictures.labels):
-        console.print(
-            f"{finding.title}: {finding.examples()}. {finding.fix}", markup=False, soft_wrap=True, style="yellow"
-        )
-    prepared = verbs.prepare(pictures, recipe_patches(chosen), workers=workers)
-    apart = None if held_out is None else verbs.prepare(held_out, recipe_patches(chosen), workers=workers)
-    source: dict[str, Any] = {"path": str(data.resolve()), "split": split, "limit": limit}
-    source |= {} if apart is None else {"val_split": val_split, "val_share": val_share}
-    if layers is not None and distil_patch_layers(prepared, layers, source, device) is None:
-        raise typer.Exit(130)
-    trainer = verbs.train(prepared, chosen, out, source, device, devices=devices, held_out=apart)
-    if not trainer.finished:
-        console.print(
-            f"stopped at step {trainer.step} of {chosen.total_steps}. Repeat the command to go on.",
-            markup=False,
-            soft_wrap=True,
-        )
-        raise typer.Exit(130)
-    console.print(
-        f"{out}: trained {trainer.step} steps on {len(prepared.pictures)} pictures", markup=False, soft_wrap=True
-    )
-    figures = {"run": str(out), "steps": trainer.step, "broken": len(prepared.broken)}
-    if trainer.team.first and apart is not None:
-        figures |= verbs.finish_with_held_out(trainer, apart, source, device_or_none(device))
-    if as_json and trainer.team.first:
-        log = run.read_log()
-        print(json.dumps(figures | {"loss": log[-1]["loss"] if log else None}))
-
-
-@app.command(
-    epilog=example(
-        "dpl calibrate runs/photos photos.csv --split val", "dpl calibrate runs/voc VOC2007 --split val --json"
-    )
-)
-def calibrate(
-    run: Annotated[Path, typer.Argument(help="The folder of a run.")],
-    data: Data,
-    split: Split = None,
-    limit: Limit = None,
-    device: Device = "auto",
-    workers: Workers = None,
-    as_json: Json = False,
-) -> None:
-    """Fit the probabilities and thresholds of a run to tags that it was not trained on."""
-    from deep_patch_learning import verbs
-    from deep_patch_learning.data.tags import read_tags
-    from deep_patch_learning.training.recipe import Recipe, recipe_patches
-    from deep_patch_learning.training.run import RunFolder
-
-    folder = RunFolder(run)
-    pictures = verbs.limited(read_tags(data, split, classes=folder.describe()["classes"]), limit)
-    prepared = verbs.prepare(pictures, recipe_patches(Recipe.load(folder.config)), workers=workers)
-    source = {"path": str(data.resolve()), "split": split, "limit": limit}
-    found = verbs.calibrate_run(run, prepared, source, device_or_none(device))
-    if as_json:
-        print(json.dumps(found.as_dict()))
+app.registered_commands += training.registered_commands  # here, so that they stand in the order of use
 
 
 @app.command(
