@@ -135,7 +135,15 @@ def label(
     out: Annotated[Path, typer.Option(help="A new folder for the labels.")],
     format: Annotated[str, typer.Option(help="coco, voc, yolo or label-studio.")] = "coco",
     split: Split = None,
-    min_score: Annotated[float, typer.Option(min=0, max=1, help="The probability that a box must reach.")] = 0.5,
+    min_score: Annotated[
+        float | None,
+        typer.Option(
+            min=0,
+            max=1,
+            help="The probability that a box must reach.",
+            show_default="that of a shown tag, 0.5 or the class's own",
+        ),
+    ] = None,
     boxes_per_class: Annotated[int, typer.Option(min=1, help="At most N boxes of a class in a picture.")] = 1,
     untagged: Annotated[bool, typer.Option("--untagged", help="Boxes of classes that are not tagged too.")] = False,
     limit: Limit = None,

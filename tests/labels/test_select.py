@@ -1,5 +1,7 @@
 """Which boxes are written: tags respected, unknown left out, weak ones abstained from; true of any prediction."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -160,3 +162,18 @@ def test_what_holds_of_any_selection(world: tuple, min_score: float, most: int |
             if picture.states[index] == PRESENT:
                 assert (picture.classes == index).sum() == min(count, most or len(own))
                 assert (index in picture.abstained) == (count == 0)
+
+
+def test_without_a_score_each_class_has_the_threshold_of_its_tag(odd: tuple) -> None:
+    pictures, predictions = odd
+    own = np.linspace(0.3, 0.9, len(pictures.classes))
+    asked = [replace(one, threshold=tuple(own)) for one in predictions]
+    found = select(asked, pictures, Choice(None, None))
+    everything = select(predictions, pictures, Choice(0.0, None))
+    assert sum(len(one.boxes) for one in found.pictures) < sum(len(one.boxes) for one in everything.pictures)
+    for some, every in zip(found.pictures, everything.pictures, strict=True):
+        kept = every.scores >= own[every.classes]
+        np.testing.assert_array_equal(some.boxes, every.boxes[kept])
+    plain = select(predictions, pictures, Choice(None, None))
+    half = select(predictions, pictures, Choice(0.5, None))
+    assert [one.boxes.tolist() for one in plain.pictures] == [one.boxes.tolist() for one in half.pictures]

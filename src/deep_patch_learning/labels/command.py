@@ -80,7 +80,7 @@ def show(counts: dict[str, Any]) -> None:
         )
     if counts["tagged"] and counts["abstained"] == counts["tagged"]:
         console.print(
-            f"no box of a tagged class reaches a score of {counts['min_score']:g}. Lower --min-score, or train longer.",
+            f"no box of a tagged class reaches {_least(counts)}. Lower --min-score, or train longer.",
             style="yellow",
             markup=False,
         )
@@ -88,12 +88,17 @@ def show(counts: dict[str, Any]) -> None:
         out.print(line, soft_wrap=True)
 
 
+def _least(counts: dict[str, Any]) -> str:
+    least = counts["min_score"]
+    return "the probability from which its tag is shown" if least is None else f"a score of {least:g}"
+
+
 def places(counts: dict[str, Any]) -> list[str]:
     """Return the lines that say what was left without a box, and where the labels are."""
     folder = Path(counts["folder"])
     lines = [
         f"{counts['pictures_without_boxes']} of {counts['pictures']} pictures have no box; "
-        f"{counts['abstained']} of {counts['tagged']} tags have none that reaches a score of {counts['min_score']:g}"
+        f"{counts['abstained']} of {counts['tagged']} tags have none that reaches {_least(counts)}"
     ]
     if counts["parts"]:
         lines.append(f"{counts['parts']} of {counts['boxes']} boxes look like parts of an object: look at those first")

@@ -12,7 +12,6 @@ from deep_patch_learning.errors import DataError
 from deep_patch_learning.part_boxes import looks_like_a_part
 from deep_patch_learning.prediction import Prediction
 
-MIN_SCORE = 0.5  # as that of a shown tag
 BOXES_PER_CLASS = 1  # further boxes are more often parts of the same object than objects
 
 
@@ -20,17 +19,21 @@ BOXES_PER_CLASS = 1  # further boxes are more often parts of the same object tha
 class Choice:
     """Which boxes are written.
 
-    `min_score` is the probability that a box must reach, `boxes_per_class` the most boxes of one class in a picture (None: all
-    that non-maximum suppression left). `untagged`: boxes of classes that the tags call absent too, where the class's probability
-    in the picture reaches `min_score` as well.
+    `min_score` is the probability that a box must reach; None: from which a tag of its class is shown. `boxes_per_class` is
+    the most boxes of one class in a picture (None: all that were found). `untagged`: boxes of classes that the tags call absent
+    too, where the class's probability in the picture reaches `min_score` as well.
     """
 
-    min_score: float = MIN_SCORE
+    min_score: float | None = None
     boxes_per_class: int | None = BOXES_PER_CLASS
     untagged: bool = False
 
+    def least(self, prediction: Prediction) -> np.ndarray:
+        """Return the probability (C,) that a box of each class must reach."""
+        return prediction.thresholds if self.min_score is None else np.full(len(prediction.classes), self.min_score)
+
     def __post_init__(self) -> None:
-        if not 0 <= self.min_score <= 1:
+        if self.min_score is not None and not 0 <= self.min_score <= 1:
             raise DataError(f"min_score is {self.min_score}; wanted a probability from 0 to 1.")
         if self.boxes_per_class is not None and self.boxes_per_class < 1:
             raise DataError(f"boxes_per_class is {self.boxes_per_class}; wanted 1 or more.")
@@ -124,10 +127,10 @@ def summary(labels: LabelSet) -> dict[str, Any]:
 
 def _chosen(prediction: Prediction, states: np.ndarray, choice: Choice) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     found = replace(prediction, threshold=0.0, only=None).to_numpy()  # every box, best first
-    wanted = states == PRESENT
+    wanted, least = states == PRESENT, choice.least(prediction)
     if choice.untagged:
-        wanted = wanted | ((states == ABSENT) & (prediction.probabilities >= choice.min_score))
-    keep = wanted[found["classes"]] & (found["probabilities"] >= choice.min_score)
+        wanted = wanted | ((states == ABSENT) & (prediction.probabilities >= least))
+    keep = wanted[found["classes"]] & (found["probabilities"] >= least[found["classes"]])
     if choice.boxes_per_class is not None:
         keep &= _rank_in_class(found["classes"]) < choice.boxes_per_class
     rows = np.flatnonzero(keep)

@@ -14,7 +14,7 @@ from deep_patch_learning.errors import DataError, did_you_mean
 from deep_patch_learning.labels.coco import write_coco
 from deep_patch_learning.labels.label_studio import write_label_studio
 from deep_patch_learning.labels.places import file_part, picture_root, turned
-from deep_patch_learning.labels.select import BOXES_PER_CLASS, MIN_SCORE, Choice, LabelSet, select, summary
+from deep_patch_learning.labels.select import BOXES_PER_CLASS, Choice, LabelSet, select, summary
 from deep_patch_learning.labels.voc import write_voc
 from deep_patch_learning.labels.yolo import write_yolo
 from deep_patch_learning.prediction import Prediction
@@ -31,7 +31,7 @@ def write_labels(
     format: str,
     *,
     split: str | None = None,
-    min_score: float = MIN_SCORE,
+    min_score: float | None = None,
     boxes_per_class: int | None = BOXES_PER_CLASS,
     untagged: bool = False,
     model_version: str = "deep-patch-learning",
