@@ -1,11 +1,12 @@
 """Training and testing speed on one GPU, beside a plain version of the same step built from torchvision's operators.
 
-    python benchmarks/gpu_speed.py [--quick]
+    python benchmarks/gpu_speed.py [--quick] [--no-memory]
 
 Both see the same pictures (noise of VOC's usual sizes, held on the device), the same patches, the same batches in bf16. The plain
 version is what one would write first: channels first, `torchvision.ops.roi_pool`, batch norm as a layer, a loop over images and
-cells for the maxima. Writes results/gpu_speed.csv (visits and images per second), results/gpu_profile.csv (where the time of a
-step goes) and results/gpu_memory.csv (the largest memory in use).
+cells for the maxima. Writes results/gpu_speed.csv (visits and images per second), results/gpu_refinement.csv (what the heads
+beyond the paper add to a step), results/gpu_memory.csv (the largest memory in use) and results/gpu_profile.csv (where the time
+of a step goes). Profiles come last: once the profiler has run, every later launch of the process takes longer.
 """
 
 import argparse
@@ -33,7 +34,7 @@ from deep_patch_learning.patches import generator
 from deep_patch_learning.peers.hcp import build_hcp
 from deep_patch_learning.predict import Model, Picking, Picture
 from deep_patch_learning.training.loop import Trainer, Writing
-from deep_patch_learning.training.recipe import PAPER_SCALES, Recipe, modern
+from deep_patch_learning.training.recipe import PAPER_SCALES, Recipe, modern, refined
 from deep_patch_learning.training.run import RunFolder
 
 RESULTS = Path(__file__).parent.parent / "results"
@@ -143,10 +144,7 @@ class Training:
         self.optimiser = kinds[optimiser](self.plain.parameters(), lr=1e-5)
 
     def ours(self, first: int, steps: int) -> None:
-        self.trainer.step = first
-        for step in range(first, first + steps):
-            self.trainer._take_step(self.trainer._prepare(step))
-        self.trainer._since_log.clear()
+        take(self.trainer, first, steps)
 
     def theirs(self, first: int, steps: int) -> None:
         trainer = self.trainer
@@ -183,26 +181,22 @@ KINDS = (
 )
 
 
-def profile(work: Callable[[], None], steps: int) -> dict[str, float]:
-    """Return the milliseconds of a step by kind of kernel, and `host`, the time that no kernel ran."""
-    from torch.profiler import ProfilerActivity
-    from torch.profiler import profile as profiled
+def kernels(work: Callable[[], None]) -> dict[str, float]:
+    """Return the milliseconds of the device by kind of kernel."""
+    from torch.profiler import ProfilerActivity, profile
 
-    spent = seconds(work)
-    with profiled(activities=[ProfilerActivity.CUDA]) as found:
+    with profile(activities=[ProfilerActivity.CUDA]) as found:
         work()
         torch.cuda.synchronize()
     kinds: dict[str, float] = defaultdict(float)
     for event in found.key_averages():
-        name = event.key
-        kind = next((k for k, words in KINDS if any(word in name for word in words)), "ReLU, sums, casts, copies")
-        kinds[kind] += event.self_device_time_total / 1e3 / steps
-    kinds["waiting for the host"] = max(spent / steps * 1e3 - sum(kinds.values()), 0.0)
+        kind = next((k for k, words in KINDS if any(word in event.key for word in words)), "ReLU, sums, casts, copies")
+        kinds[kind] += event.self_device_time_total / 1e3
     return dict(kinds)
 
 
-def train_speed(folder: Path, common: dict, quick: bool, rate: float) -> tuple[list[dict], list[dict]]:
-    rows, shares = [], []
+def train_speed(folder: Path, common: dict, quick: bool, rate: float) -> list[dict]:
+    rows = []
     warm, steps = (3, 5) if quick else (20, 30)
     for name, backbone, patches, together, optimiser in TRAININGS:
         case = Training(folder, backbone, patches, together, optimiser)
@@ -220,15 +214,63 @@ def train_speed(folder: Path, common: dict, quick: bool, rate: float) -> tuple[l
         row |= {"share_of_matrix_rate": round(flops / ours / rate, 3), "unit": "visits/s"}
         rows.append(row | common)
         print(rows[-1], flush=True)
-        if patches != 128:
-            for kind, spent in sorted(profile(partial(case.ours, 0, warm), warm).items(), key=lambda pair: -pair[1]):
-                shares.append(
-                    {"network": name, "patches": patches, "kind": kind, "ms_per_visit": round(spent / together, 3)}
-                    | common
-                )
         del case
         torch.cuda.empty_cache()
-    return rows, shares
+    return rows
+
+
+def profiles(folder: Path, common: dict, quick: bool, speeds: list[dict]) -> list[dict]:
+    """Return the milliseconds of a visit by kind of kernel, and the rest of its time as measured in `speeds`."""
+    rows = []
+    steps = 3 if quick else 20
+    for (name, backbone, patches, together, optimiser), speed in zip(TRAININGS, speeds, strict=True):
+        if patches == 128:
+            continue
+        case = Training(folder, backbone, patches, together, optimiser)
+        case.ours(0, steps)
+        kinds = {kind: spent / steps / together for kind, spent in kernels(partial(case.ours, 0, steps)).items()}
+        kinds["waiting for the host"] = max(1e3 / speed["ours"] - sum(kinds.values()), 0.0)
+        for kind, spent in sorted(kinds.items(), key=lambda pair: -pair[1]):
+            rows.append({"network": name, "patches": patches, "kind": kind, "ms_per_visit": round(spent, 3)} | common)
+        del case
+        torch.cuda.empty_cache()
+    return rows
+
+
+def refinement_cost(folder: Path, common: dict, quick: bool) -> list[dict]:
+    """Return what the heads beyond the paper add to a training step, in turns in one process."""
+    rows = []
+    warm, steps = (3, 5) if quick else (15, 30)
+    for patches in (256, 512):
+        pictures, boxes = make_pictures(folder, 64, patches)
+        trainers = {}
+        for name, made in (("two heads", modern("resnet50", 100_000)), ("refined", refined("resnet50", 100_000))):
+            recipe = made.replace(weights="", max_patches=patches)
+            run = RunFolder(folder / f"refinement-{patches}-{name}")
+            trainers[name] = Trainer(recipe, pictures, boxes, run, "cuda", Writing(10**9, 1e9))
+            trainers[name].images.fill()
+            trainers[name].network.train()
+            take(trainers[name], 0, warm)
+        found: dict[str, list[float]] = {name: [] for name in trainers}
+        for turn in range(3):
+            for name, trainer in trainers.items():
+                found[name].append(seconds(partial(take, trainer, warm + turn * steps, steps)) / steps)
+        without, refining = (sorted(found[name])[1] for name in ("two heads", "refined"))
+        row = {"network": "DPL-ResNet50", "patches": patches, "images_per_step": 8}
+        row |= {"two_heads_ms": round(without * 1e3, 2), "refined_ms": round(refining * 1e3, 2)}
+        rows.append(row | {"added_percent": round(100 * (refining / without - 1), 1)} | common)
+        print(rows[-1], flush=True)
+        del trainers
+        torch.cuda.empty_cache()
+    return rows
+
+
+def take(trainer: Trainer, first: int, steps: int) -> None:
+    """Take some steps of a training."""
+    trainer.step = first
+    for step in range(first, first + steps):
+        trainer._take_step(trainer._prepare(step))
+    trainer._since_log.clear()
 
 
 def test_speed(folder: Path, common: dict, quick: bool) -> list[dict]:
@@ -350,16 +392,20 @@ def write(name: str, rows: list[dict]) -> None:
 def main() -> None:
     parser = argparse.ArgumentParser()
     parser.add_argument("--quick", action="store_true", help="a few steps, to see that it runs")
-    quick = parser.parse_args().quick
+    parser.add_argument("--no-memory", action="store_true", help="leave results/gpu_memory.csv as it is")
+    options = parser.parse_args()
+    quick = options.quick
     rate = matrix_rate()
     common = {"matrix_teraflops": round(rate / 1e12), "command": "python benchmarks/gpu_speed.py", "seed": 0}
     common |= {"machine": torch.cuda.get_device_name(), "torch": torch.__version__, "date": date.today().isoformat()}
     with tempfile.TemporaryDirectory() as temporary:
         folder = Path(temporary)
-        write("gpu_memory.csv", memory(folder, common))
-        rows, shares = train_speed(folder, common, quick, rate)
-        write("gpu_profile.csv", shares)
-        write("gpu_speed.csv", rows + test_speed(folder, common, quick))
+        speeds = train_speed(folder, common, quick, rate)
+        write("gpu_speed.csv", speeds + test_speed(folder, common, quick))
+        write("gpu_refinement.csv", refinement_cost(folder, common, quick))
+        if not options.no_memory:
+            write("gpu_memory.csv", memory(folder, common))
+        write("gpu_profile.csv", profiles(folder, common, quick, speeds))
 
 
 if __name__ == "__main__":

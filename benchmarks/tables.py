@@ -118,6 +118,7 @@ def table(name: str) -> str:
     columns = COLUMNS[name]
     if name == "demo":
         rows = [row for row in rows if row["seed"] == "mean"]
+    commands = list(dict.fromkeys(re.sub(r" --seeds \S+", "", row.get("command", "")) for row in rows))
     rows = over_seeds(rows, SAME[name]) if name in SAME else rows
     lines = ["| " + " | ".join(columns.values()) + " |", "|" + "---|" * len(columns)]
     lines += ["| " + " | ".join(row[key] or "-" for key in columns) + " |" for row in rows]
@@ -125,8 +126,7 @@ def table(name: str) -> str:
     if name == "demo":
         made = f"`python benchmarks/demo_seeds.py`, {about['machine']}, {about['date']};"
     elif name in SAME:
-        commands = list(dict.fromkeys(row["command"] for row in rows))
-        said = f"`{commands[0]}`" if len(commands) == 1 else "the commands are in the file"
+        said = f"`{commands[0]}`, with `--seeds`" if len(commands) == 1 else "the commands are in the file"
         made = f"{about['machine']}, {about['date']}; {said};"
     elif "images" not in about:
         made = f"`{about['command']}`, seed {about['seed']}, {about['machine']}, {about['date']};"

@@ -61,7 +61,7 @@ def test_a_fused_body_equals_its_layers_and_so_do_its_gradients(name: str, plain
     body = settle(trunk(name).backbone).body.double()
     fused.fold_norms(body)
     images = torch.randn(2, 3, 64, 80, dtype=torch.float64, requires_grad=True)
-    found, expected = fused._run(body, images * 1.0), body(images * 1.0)
+    found, expected = fused.run_fused(body, images * 1.0), body(images * 1.0)
     torch.testing.assert_close(found, expected)
     wanted = [images, *body.parameters()]
     for one, other in zip(
@@ -72,14 +72,27 @@ def test_a_fused_body_equals_its_layers_and_so_do_its_gradients(name: str, plain
         torch.testing.assert_close(one, other)
 
 
-def test_the_copy_in_half_precision_is_kept_while_nothing_learns() -> None:
-    weight = nn.Parameter(torch.ones(8, 8, 1, 1))
+def test_copies_follow_weights_that_move_to_other_memory(plain_kernels: None) -> None:
+    torch.manual_seed(0)
+    body = nn.Sequential(nn.Conv2d(8, 8, 3), nn.ReLU())
+    images = torch.randn(2, 8, 9, 9)
     with torch.no_grad():
-        first = fused.half_copy(weight, torch.bfloat16)
-        assert fused.half_copy(weight, torch.bfloat16) is first
-        assert fused.half_copy(weight, torch.float16).dtype == torch.float16
-        weight.mul_(2)
-        assert fused.half_copy(weight, torch.bfloat16).flatten()[0] == 2
+        fused.run_fused(body, images)
+        body[0].weight.data = torch.randn(8, 8, 3, 3)
+        torch.testing.assert_close(fused.run_fused(body, images), body(images))
+        body.double()
+        torch.testing.assert_close(fused.run_fused(body, images.double()), body(images.double()))
+
+
+def test_a_second_forward_pass_leaves_the_first_one_its_gradient(plain_kernels: None) -> None:
+    torch.manual_seed(0)
+    body = nn.Sequential(nn.Conv2d(8, 8, 3), nn.ReLU())
+    one, other = torch.randn(2, 2, 8, 9, 9)
+    (fused.run_fused(body, one).sum() + fused.run_fused(body, other).sum()).backward()
+    found = body[0].weight.grad.clone()
+    body.zero_grad()
+    (body(one).sum() + body(other).sum()).backward()
+    torch.testing.assert_close(found, body[0].weight.grad)
 
 
 @pytest.mark.parametrize("way", [{"fused": True}, {"foreach": True}, {}])
@@ -90,11 +103,11 @@ def test_every_step_of_an_optimiser_is_seen_by_the_next_pass(way: dict, plain_ke
     images = torch.randn(2, 8, 9, 9)
     optimiser = torch.optim.AdamW(body.parameters(), lr=0.1, **way)
     for _ in range(3):
-        fused._run(body, images).square().sum().backward()
+        fused.run_fused(body, images).square().sum().backward()
         optimiser.step()
         optimiser.zero_grad()
         with torch.no_grad():
-            torch.testing.assert_close(fused._run(body, images), body(images))
+            torch.testing.assert_close(fused.run_fused(body, images), body(images))
 
 
 def test_weights_of_our_own_runs_fill_a_folded_network(tmp_path: Path) -> None:

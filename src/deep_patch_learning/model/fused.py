@@ -7,10 +7,10 @@ ReLUs take more time than the convolutions.
 
 import itertools
 from typing import Any, cast
+from weakref import WeakKeyDictionary
 
 import torch
 from torch import Tensor, nn
-from torch.utils.weak import WeakTensorKeyDictionary
 
 
 def fold_norms(module: nn.Module) -> None:
@@ -44,17 +44,22 @@ def run(module: nn.Module, maps: Tensor) -> Tensor:
     if not (maps.is_cuda and torch.is_autocast_enabled("cuda")):
         return module(maps)
     dtype = torch.get_autocast_dtype("cuda")
-    return _run(module, maps.to(dtype).contiguous(memory_format=torch.channels_last))
+    return run_fused(module, maps.to(dtype).contiguous(memory_format=torch.channels_last))
 
 
-def _run(module: nn.Module, maps: Tensor) -> Tensor:
+def run_fused(module: nn.Module, maps: Tensor) -> Tensor:
+    """Return `module(maps)` through fused kernels, with copies of its weights in the precision of `maps`."""
+    return _run(module, maps, _copies_of(module, maps.dtype))
+
+
+def _run(module: nn.Module, maps: Tensor, copies: "Copies") -> Tensor:
     from torchvision.models.resnet import Bottleneck
 
     if isinstance(module, Bottleneck) and isinstance(module.bn1, nn.Identity):
-        beside = maps if module.downsample is None else _run(module.downsample, maps)
-        maps = _convolve(module.conv1, maps)
-        maps = _convolve(module.conv2, maps)
-        return _convolve(module.conv3, maps, beside)
+        beside = maps if module.downsample is None else _run(module.downsample, maps, copies)
+        maps = _convolve(module.conv1, maps, copies)
+        maps = _convolve(module.conv2, maps, copies)
+        return _convolve(module.conv3, maps, copies, beside)
     if not isinstance(module, nn.Sequential):
         return module(maps)
     layers = [layer for layer in module if not isinstance(layer, nn.Identity)]
@@ -62,10 +67,10 @@ def _run(module: nn.Module, maps: Tensor) -> Tensor:
     while at < len(layers):
         followed = at + 1 < len(layers) and isinstance(layers[at + 1], nn.ReLU)
         if followed and _fusible(layers[at]):
-            maps = _convolve(cast(nn.Conv2d, layers[at]), maps)
+            maps = _convolve(cast(nn.Conv2d, layers[at]), maps, copies)
             at += 1
         else:
-            maps = _run(layers[at], maps)
+            maps = _run(layers[at], maps, copies)
         at += 1
     return maps
 
@@ -75,43 +80,54 @@ def _fusible(layer: nn.Module) -> bool:
     return isinstance(layer, nn.Conv2d) and layer.bias is not None and layer.in_channels % 8 == 0
 
 
-class _HalfCopies:
-    """Weights in half precision. Those that learn are copied at each pass; the others only once.
+class Copies:
+    """The weights and biases of a module's convolutions in half precision, all written again by one kernel at every pass.
 
-    That a weight was changed cannot be seen from outside: fused optimisers write without raising its version. So a weight that
-    takes part in learning is never remembered.
+    That a weight was changed cannot be seen from outside: fused optimisers write without raising its version. So no copy is
+    trusted from one pass to the next. A backward pass uses the copies of the latest forward pass, so the weights must not
+    change between a forward pass and its own backward.
     """
 
-    def __init__(self) -> None:
-        self._held = WeakTensorKeyDictionary()
+    def __init__(self, module: nn.Module, dtype: torch.dtype) -> None:
+        layers = [cast(nn.Conv2d, layer) for layer in module.modules() if _fusible(layer)]
+        self._sources = [tensor.detach() for layer in layers for tensor in (layer.weight, cast(Tensor, layer.bias))]
+        self._targets = [torch.empty_like(tensor, dtype=dtype) for tensor in self._sources]
+        self._of = {layer: (self._targets[2 * n], self._targets[2 * n + 1]) for n, layer in enumerate(layers)}
+        self._dtype, self._places = dtype, self._lie_at()
 
-    def __call__(self, weight: Tensor, dtype: torch.dtype) -> Tensor:
-        if weight.requires_grad and torch.is_grad_enabled():
-            self._held.pop(weight, None)
-            return _halved(weight, dtype)
-        state = (weight._version, weight.data_ptr(), dtype)
-        held = self._held.get(weight)
-        if held is None or held[0] != state:
-            held = self._held[weight] = (state, _halved(weight, dtype))
-        return held[1]
+    def __getitem__(self, layer: nn.Conv2d) -> tuple[Tensor, Tensor]:
+        return self._of[layer]
+
+    def fit(self, dtype: torch.dtype) -> bool:
+        """Return whether these are copies of that precision, of weights that still lie where they did."""
+        return dtype == self._dtype and self._lie_at() == self._places
+
+    def refresh(self) -> "Copies":
+        """Return itself, after writing all copies again."""
+        if self._targets:
+            torch._foreach_copy_(self._targets, self._sources)
+        return self
+
+    def _lie_at(self) -> list[int]:
+        return [place for layer in self._of for place in (layer.weight.data_ptr(), cast(Tensor, layer.bias).data_ptr())]
 
 
-def _halved(weight: Tensor, dtype: torch.dtype) -> Tensor:
-    copy = weight.detach().to(dtype)
-    return copy.contiguous(memory_format=torch.channels_last) if copy.ndim == 4 else copy
+_kept: WeakKeyDictionary[nn.Module, Copies] = WeakKeyDictionary()
 
 
-half_copy = _HalfCopies()
+def _copies_of(module: nn.Module, dtype: torch.dtype) -> Copies:
+    copies = _kept.get(module)
+    if copies is None or not copies.fit(dtype):
+        copies = _kept[module] = Copies(module, dtype)
+    return copies.refresh()
 
 
-def _convolve(layer: nn.Conv2d, maps: Tensor, beside: Tensor | None = None) -> Tensor:
+def _convolve(layer: nn.Conv2d, maps: Tensor, copies: Copies, beside: Tensor | None = None) -> Tensor:
     """Return relu(layer(maps) + beside)."""
-    # here and not in `forward` below, within which no weight seems to learn
-    halves = half_copy(layer.weight, maps.dtype), half_copy(cast(Tensor, layer.bias), maps.dtype)
     way = (layer.stride, layer.padding, layer.dilation, layer.groups)
     if not torch.is_grad_enabled():
-        return _kernel(maps, halves, beside, way)
-    return _ConvolveRelu.apply(maps, layer.weight, layer.bias, beside, halves, way)
+        return _kernel(maps, copies[layer], beside, way)
+    return _ConvolveRelu.apply(maps, layer.weight, layer.bias, beside, copies[layer], way)
 
 
 def _kernel(maps: Tensor, halves: tuple[Tensor, Tensor], beside: Tensor | None, way: tuple[Any, ...]) -> Tensor:
@@ -134,14 +150,16 @@ class _ConvolveRelu(torch.autograd.Function):
         way: tuple[Any, ...],
     ) -> Tensor:
         out = _kernel(maps, halves, beside, way)
-        ctx.save_for_backward(maps, halves[0], out)
+        ctx.save_for_backward(maps, out)
+        ctx.halved = halves[0]  # not saved as above, where being written again, with the same values, is an error
         ctx.way = way
         ctx.beside = beside is not None
         return out
 
     @staticmethod
     def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor | None, ...]:  # type: ignore[override]
-        maps, halved, out = ctx.saved_tensors
+        maps, out = ctx.saved_tensors
+        halved = ctx.halved
         stride, padding, dilation, groups = ctx.way
         gradient = torch.ops.aten.threshold_backward(gradient, out, 0)
         wanted = list(ctx.needs_input_grad[:3])
