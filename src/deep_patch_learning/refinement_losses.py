@@ -37,22 +37,32 @@ class RefinementLosses:
             outputs = {"refinement": scores.heads, "boxes": scores.offsets}
             return {name: output.sum() * 0 for name, output in outputs.items() if output is not None}
         boxes, there, present = by_image(batch.patches, rows).to(scores.heads.dtype), rows >= 0, labels == 1
-        heads = by_image(scores.heads, rows)  # (I, M, K, C + 1)
-        losses = []
-        said = by_image(scores.shares.detach(), rows)  # (I, M, C): what the classifier before says
-        for head in heads.unbind(dim=2):
-            seeds, targets = self._targets(boxes, said, there, present)
-            losses.append(cluster_loss(head, targets, seeds) if self.by_cluster else patch_loss(head, targets))
-            said = head.detach().softmax(dim=2)[..., :-1]
-        terms = {"refinement": torch.stack(losses).sum()}
+        heads = by_image(scores.heads, rows).movedim(2, 0)  # (K, I, M, C + 1)
+        shares = by_image(scores.shares.detach(), rows)  # (I, M, C)
+        # each classifier learns from what the one before it says, the offsets from the last
+        said = torch.cat((shares[None], heads.detach().softmax(dim=3)[..., :-1]))  # (K + 1, I, M, C)
+        said = said if scores.offsets is not None else said[:-1]
+        seeds, targets = self._targets(boxes, said, there, present)
+        learnt, of_heads, of_offsets = heads.flatten(0, 1), slice(len(labels) * len(heads)), slice(-len(labels), None)
+        bags = seeds.of(of_heads) if self.by_cluster else None
+        mean = (
+            patch_loss(learnt, targets.of(of_heads))
+            if bags is None
+            else cluster_loss(learnt, targets.of(of_heads), bags)
+        )
+        terms = {"refinement": mean * len(heads)}
         if scores.offsets is not None:
-            seeds, targets = self._targets(boxes, said, there, present)
-            terms["boxes"] = offset_loss(by_image(scores.offsets, rows), boxes, seeds, targets)
+            offsets = by_image(scores.offsets, rows)  # (I, M, 4)
+            terms["boxes"] = offset_loss(offsets, boxes, seeds.of(of_offsets), targets.of(of_offsets))
         return terms
 
     def _targets(self, boxes: Tensor, said: Tensor, there: Tensor, present: Tensor) -> tuple[Seeds, Targets]:
-        seeds = find_seeds(self.seeds, boxes, said, there, present)
-        return seeds, patch_targets(boxes, there, seeds, present.shape[1], self.foreground, self.background)
+        """Return the seeds and targets that follow from each of `said` (N, I, M, C), as those of N * I images."""
+        # together, since a GPU takes longer to be asked N times than to answer
+        classes = present.shape[1]
+        boxes, there, present = (each.repeat(len(said), *[1] * (each.ndim - 1)) for each in (boxes, there, present))
+        seeds = find_seeds(self.seeds, boxes, said.flatten(0, 1), there, present)
+        return seeds, patch_targets(boxes, there, seeds, classes, self.foreground, self.background)
 
 
 def two_stream_loss(image: Tensor, labels: Tensor, reduction: str, unknown: str, there: Tensor | None = None) -> Tensor:

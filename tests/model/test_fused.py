@@ -26,7 +26,7 @@ def settle(module: nn.Module, seed: int = 0) -> nn.Module:
     return module.eval()
 
 
-@pytest.mark.parametrize("name", ["resnet50", "resnet50-v1"])
+@pytest.mark.parametrize("name", ["resnet50", "resnet50-v1", "resnet50-near"])
 def test_folding_changes_nothing_that_is_computed(name: str) -> None:
     torch.manual_seed(0)
     parts = trunk(name)
@@ -70,6 +70,15 @@ def test_a_fused_body_equals_its_layers_and_so_do_its_gradients(name: str, plain
         strict=True,
     ):
         torch.testing.assert_close(one, other)
+
+
+def test_stages_within_a_stage_are_fused_too(plain_kernels: None) -> None:
+    torch.manual_seed(2)
+    stage = settle(trunk("resnet50-near").patch_features).stage
+    fused.fold_norms(stage)
+    pooled = torch.randn(2, 512, 14, 14)
+    with torch.no_grad():
+        torch.testing.assert_close(fused.run_fused(stage, pooled), stage(pooled), rtol=1e-3, atol=1e-4)
 
 
 def test_copies_follow_weights_that_move_to_other_memory(plain_kernels: None) -> None:
@@ -123,7 +132,7 @@ def test_weights_of_our_own_runs_fill_a_folded_network(tmp_path: Path) -> None:
 
 
 @pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GPU")
-@pytest.mark.parametrize("name", ["resnet50-v1", "vgg16"])
+@pytest.mark.parametrize("name", ["resnet50-v1", "resnet50-near", "vgg16"])
 def test_on_a_gpu_the_fused_body_is_as_near_to_single_precision_as_the_layers_are(name: str) -> None:
     torch.manual_seed(1)
     body = settle(trunk(name).backbone).body.cuda().to(memory_format=torch.channels_last)

@@ -31,7 +31,9 @@ def make_batch(keep: list[int], seed: int = 0) -> Batch:
     return Batch(images, sizes, patches, index, padded=len(keep) > 1)
 
 
-@pytest.mark.parametrize("name", ["tiny", "caffenet", "alexnet", "resnet50", "resnet50-v1", "timm:efficientnet_lite0"])
+@pytest.mark.parametrize(
+    "name", ["tiny", "caffenet", "alexnet", "resnet50", "resnet50-v1", "resnet50-near", "timm:efficientnet_lite0"]
+)
 def test_a_batch_of_different_sizes_equals_its_images_one_by_one(name: str) -> None:
     if name.startswith("timm:"):
         pytest.importorskip("timm", reason="the extra `timm` is not installed")

@@ -52,6 +52,20 @@ def test_residual_stage_goes_to_the_patches(tmp_path: Path) -> None:
     assert not any("num_batches" in name for name in report.new)
 
 
+def test_near_patches_take_two_residual_stages(tmp_path: Path) -> None:
+    from torchvision.models import resnet50
+
+    state = resnet50().state_dict()
+    torch.save(state, tmp_path / "r.pth")
+    network, report = build_network("resnet50-near", 3, weights=str(tmp_path / "r.pth"))
+    stage = network.patch_features.stage
+    torch.testing.assert_close(stage.layer3[5].conv2.weight, state["layer3.5.conv2.weight"])
+    torch.testing.assert_close(stage.layer4[2].conv3.weight, state["layer4.2.conv3.weight"])
+    assert not hasattr(network.backbone.body, "layer3")
+    assert report.unused == ("fc",)
+    assert all(name.startswith(("classification.", "discovery.")) for name in report.new)
+
+
 def test_shipped_weights_of_the_tiny_network() -> None:
     _, report = build_network("tiny", 3, weights="shipped")
     assert set(report.new) == {"classification.part_filters", "classification.classifier", "discovery.patch_classifier"}

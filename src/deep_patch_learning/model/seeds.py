@@ -34,6 +34,10 @@ class Seeds(NamedTuple):
     real: Tensor
     classes: Tensor
 
+    def of(self, images: slice) -> "Seeds":
+        """Return the seeds of some of the images."""
+        return Seeds(self.boxes[images], self.scores[images], self.real[images], self.classes)
+
 
 # boxes (I, M, 4), scores (I, M, C) from 0 to 1, which patches are there (I, M) -> picks
 Choice = Callable[[Tensor, Tensor, Tensor], Picks]

@@ -21,6 +21,10 @@ class Targets(NamedTuple):
     seeds: Tensor
     foreground: Tensor
 
+    def of(self, images: slice) -> "Targets":
+        """Return the targets of some of the images."""
+        return Targets(*(each[images] for each in self))
+
     @property
     def counted(self) -> Tensor:
         """Return the number of patches of each image that count, (I,), at least 1."""

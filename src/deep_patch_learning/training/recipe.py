@@ -60,6 +60,8 @@ class Recipe:
     refinements: int = 3  # classifiers of patches, each learning from the seeds of the one before
     refinement_width: int = 2048  # of their hidden layer; 0 means none
     seeds: SeedsName = "best"  # the patches of a present class that a classifier learns from
+    seed_sharpness: float = 1.0  # for seeds by vote: a patch votes with its probability to this power
+    seed_area_power: float = 0.0  # and votes are multiplied by the patch's area to this one
     seeds_per_class: int = 5  # at most; for seeds that are several or clusters
     seed_share: float = 0.15  # of an image's patches, the best, from which several seeds are taken
     seed_floor: float = 0.5  # of the best score of its class, what each of several seeds needs; 0 means nothing
@@ -124,6 +126,8 @@ class Recipe:
             "frozen_stages",
             "vote_sharpness",
             "area_power",
+            "seed_sharpness",
+            "seed_area_power",
             "refinement_width",
         ):
             if not (getattr(self, field) >= 0 and math.isfinite(getattr(self, field))):
@@ -311,8 +315,8 @@ def recipe_refinement(recipe: Recipe) -> RefinementLosses:
         recipe.seeds_per_class,
         recipe.seed_share,
         recipe.seed_floor,
-        recipe.vote_sharpness,
-        recipe.area_power,
+        recipe.seed_sharpness,
+        recipe.seed_area_power,
     )
     return RefinementLosses(seeds, recipe.foreground, recipe.background, recipe.by_cluster)
 
