@@ -16,9 +16,9 @@ import tempfile
 from datetime import date
 from pathlib import Path
 
+from deep_patch_learning.demo import SHOWN, TITLES
+
 RESULTS = Path(__file__).parent.parent / "results" / "demo.csv"
-FIGURES = ("mAP", "mAP_11pt", "CorLoc", "detection_mAP", "instance_recall")
-NAMES = {"both": "both heads together", "classification": "classification alone", "discovery": "discovery alone"}
 NAIVE = {
     "naive, whole image": "whole_image",
     "naive, middle half": "centre_box",
@@ -52,19 +52,19 @@ def main() -> None:
         found = run(seed)
         print(json.dumps(found), flush=True)
         command = f"dpl demo --seed {seed} --json"
-        for way, name in NAMES.items():
+        for way, name in TITLES.items():
             rows.append(
-                {"way": name, "seed": seed, **{k: found[way].get(k) for k in FIGURES}, "command": command, **common}
+                {"way": name, "seed": seed, **{k: found[way].get(k) for k in SHOWN}, "command": command, **common}
             )
             rows[-1]["demo_seconds"] = found["seconds"]
         for way, key in NAIVE.items():
             rows.append({"way": way, "seed": seed, "CorLoc": found["naive"][key], "command": command, **common})
     for way in dict.fromkeys(row["way"] for row in rows):
         mine = [row for row in rows if row["way"] == way]
-        means = {k: sum(r[k] for r in mine) / len(mine) for k in FIGURES if all(r.get(k) is not None for r in mine)}
+        means = {k: sum(r[k] for r in mine) / len(mine) for k in SHOWN if all(r.get(k) is not None for r in mine)}
         rows.append({"way": way, "seed": "mean", **means, "command": "python benchmarks/demo_seeds.py", **common})
     with RESULTS.open("w", newline="") as file:
-        writer = csv.DictWriter(file, ["way", "seed", *FIGURES, "demo_seconds", "machine", "date", "command"])
+        writer = csv.DictWriter(file, ["way", "seed", *SHOWN, "demo_seconds", "machine", "date", "command"])
         writer.writeheader()
         for row in rows:
             writer.writerow({k: f"{v:.1f}" if isinstance(v, float) else v for k, v in row.items()})

@@ -7,6 +7,8 @@ from pathlib import Path
 
 import pytest
 
+from deep_patch_learning.training.run import RunFolder
+
 DPL = [sys.executable, "-m", "deep_patch_learning"]
 
 
@@ -34,6 +36,7 @@ def dpl(*arguments: object, expect: int = 0) -> subprocess.CompletedProcess:
         (("train", "WORLD", "--out", "r", "--weights", "no.pth"), "no.pth: there is no such weight file"),
         (("evaluate", "WORLD", "--model", "RUN", "--scales", "0"), "none may be below 16"),
         (("demo", "--out", "WORLD"), "is a file"),
+        (("demo", "--recipe", "paper"), "refined-world"),
         (("train", "WORLD", "--out", "r", "--val-split", "tset"), "Did you mean 'test'"),
         (
             ("train", "WORLD", "--out", "r", "--split", "test", "--val-split", "test"),
@@ -193,6 +196,21 @@ def test_report(trained: Path, small_world: Path, tmp_path: Path) -> None:
     assert "http://" not in text.replace("http://www.w3.org", "")
 
 
+def test_a_second_round_learns_from_the_boxes_of_the_first(trained: Path, small_world: Path, tmp_path: Path) -> None:
+    words = ("train", small_world, "--split", "train", "--steps", 2, "--out", tmp_path / "second")
+    dpl(*words, "--recipe", "refined-world", "--boxes-from", trained)
+    assert "boxes" in RunFolder(tmp_path / "second").read_log()[-1]
+    assert RunFolder(tmp_path / "second").describe()["boxes_from"] == str(trained.resolve())
+    for changed, word in (
+        (("--recipe", "world", "--boxes-from", trained), "--recipe refined"),
+        (("--recipe", "refined-world", "--boxes-from", tmp_path / "none"), "no such run"),
+        (("--recipe", "refined-world", "--set", "seeds=given"), "--boxes-from RUN"),
+    ):
+        failed = dpl(*words[:-1], tmp_path / "third", *changed, expect=2)
+        assert word in " ".join(failed.stderr.split())
+        assert not (tmp_path / "third").exists()
+
+
 def test_patches(small_world: Path) -> None:
     found = dpl("patches", small_world, "--method", "sliding-window", "--limit", 5, "--json")
     figures = json.loads(found.stdout.splitlines()[-1])
@@ -203,8 +221,18 @@ def test_demo_end_to_end_on_few_pictures(tmp_path: Path) -> None:
     from deep_patch_learning.demo import rows, run_demo
 
     figures = run_demo(tmp_path / "demo", seed=3, train=16, test=6, steps=2)
-    assert {"both", "classification", "discovery", "naive"} <= figures.keys()
-    assert {"mAP", "mAP_11pt", "CorLoc", "detection_mAP"} <= figures["both"].keys()
+    assert {"refined", "both", "classification", "discovery", "naive"} <= figures.keys()
+    assert {"mAP", "mAP_11pt", "CorLoc", "detection_mAP", "recall_at_80"} <= figures["refined"].keys()
     assert Path(figures["report"]).exists()
-    assert len(rows(figures)) == 6
+    assert len(rows(figures)) == 7
     json.dumps(figures)
+
+
+def test_the_demo_of_the_papers_two_heads(tmp_path: Path) -> None:
+    from deep_patch_learning.demo import rows, run_demo, ways
+
+    assert list(ways("world", 0)) == ["both", "classification", "discovery"]
+    assert all(recipe.seed == 4 for recipe in ways("refined-world", 4).values())
+    figures = run_demo(tmp_path / "demo", seed=3, train=8, test=4, steps=1, recipe="world")
+    assert "refined" not in figures
+    assert len(rows(figures)) == 6

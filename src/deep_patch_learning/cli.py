@@ -47,18 +47,21 @@ app = typer.Typer(
 )
 
 
-@app.command(epilog=example("dpl demo", "dpl demo --seed 1 --out worlds/one --json"))
+@app.command(
+    epilog=example("dpl demo", "dpl demo --recipe world", "dpl demo --seed 1 --out worlds/one --json"),
+)
 def demo(
     out: Annotated[
         Path | None, typer.Option(help="Where the world, the runs and the report go. dpl-demo if not given.")
     ] = None,
     seed: Annotated[int, typer.Option(help="Draws another world and trains on it.")] = 0,
+    recipe: Annotated[str, typer.Option(help="refined-world, or world: the paper's two heads.")] = "refined-world",
     as_json: Json = False,
 ) -> None:
     """Make the embedded tagged world, train on its tags, find the boxes, measure both, write report.html."""
     from deep_patch_learning.demo import run_demo, show
 
-    figures = run_demo(out or Path(f"dpl-demo-{seed}" if seed else "dpl-demo"), seed)
+    figures = run_demo(out or Path(f"dpl-demo-{seed}" if seed else "dpl-demo"), seed, recipe=recipe)
     show(figures)
     if as_json:
         print(json.dumps(figures))

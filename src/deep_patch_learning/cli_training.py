@@ -29,6 +29,7 @@ training = typer.Typer(rich_markup_mode="markdown")
         "dpl train photos.csv --out runs/photos",
         "dpl train photos.csv --split train --val-split val --out runs/photos",
         "dpl train VOC2007 --split train --out runs/voc --backbone vgg16 --weights imagenet --recipe paper",
+        "dpl train photos.csv --out runs/second --recipe refined --boxes-from runs/photos",
         "dpl train photos.csv --out runs/fast --set steps=500 --set learning_rate=1e-4",
         "dpl train photos.csv --out runs/vgg --backbone vgg16 --weights convs.pth --patch-layers distil --teacher imagenet",
     )
@@ -57,6 +58,10 @@ def train(
         str,
         typer.Option(help="both (the paper's), classification, discovery, refinement, all; else as the recipe says."),
     ] = "",
+    boxes_from: Annotated[
+        Path | None,
+        typer.Option(help="A finished run: its boxes on these pictures are what the refinement learns from."),
+    ] = None,
     patches: Annotated[str | None, typer.Option(help="selective-search, edge-boxes or sliding-window.")] = None,
     scales: Annotated[str | None, typer.Option(help="Longest sides to train at, such as 480,688.")] = None,
     steps: Annotated[
@@ -85,11 +90,13 @@ def train(
 
     options = {"backbone": backbone, "weights": weights, "patches": patches, "steps": steps, "scales": scales}
     options = {key: value for key, value in options.items() if value is not None}
+    changes = [*changes, "seeds=given"] if boxes_from is not None else changes
     chosen = choose(recipe, heads, seed, changes, options)
     # what can fail at once fails before an hour of patches
     check_name(chosen.backbone)
     check_source(chosen.weights)
     usable_device(device)
+    verbs.check_boxes_from(chosen, out, boxes_from)
     run = RunFolder(out)
     pictures, held_out = read_apart(data, split, val_split, val_share, seed, limit)
     chosen, size = choose_sized(recipe, heads, seed, changes, options, len(pictures), run)
@@ -109,7 +116,9 @@ def train(
     source |= {} if apart is None else {"val_split": val_split, "val_share": val_share}
     if layers is not None and distil_patch_layers(prepared, layers, source, device) is None:
         raise typer.Exit(130)
-    trainer = verbs.train(prepared, chosen, out, source, device, devices=devices, held_out=apart)
+    given = verbs.given_boxes(prepared, chosen, out, boxes_from, device_or_none(device))
+    source |= {} if boxes_from is None else {"boxes_from": str(boxes_from.resolve())}
+    trainer = verbs.train(prepared, chosen, out, source, device, devices=devices, held_out=apart, given=given)
     if not trainer.finished:
         console.print(
             f"stopped at step {trainer.step} of {chosen.total_steps}. Repeat the command to go on.",

@@ -8,6 +8,7 @@ from torch import Tensor
 
 from deep_patch_learning.data.batch import Batch
 from deep_patch_learning.model.network import Scores
+from deep_patch_learning.model.seeds import Seeds
 from deep_patch_learning.refinement_losses import RefinementLosses, two_stream_loss
 
 Reduction = Literal["mean", "sum"]
@@ -43,10 +44,13 @@ class HeadLosses:
         self.unknown: Unknown = unknown
         self.refinement = refinement or RefinementLosses()
 
-    def __call__(self, scores: Scores, labels: Tensor, batch: Batch | None = None) -> dict[str, Tensor]:
+    def __call__(
+        self, scores: Scores, labels: Tensor, batch: Batch | None = None, given: Seeds | None = None
+    ) -> dict[str, Tensor]:
         """Return the loss of each head that is there; their sum is what training minimises.
 
-        The refinement learns from where patches lie, so it needs the `batch` that was scored.
+        The refinement learns from where patches lie, so it needs the `batch` that was scored. With `given` seeds it learns from
+        them alone, and the two-stream head, whose place they take, does not learn.
         """
         heads = {"classification": scores.classification, "discovery": scores.discovery}
         terms = {
@@ -58,6 +62,9 @@ class HeadLosses:
             return terms
         if batch is None:
             raise ValueError("the loss of a refinement needs the batch whose patches were scored")
+        refinement = self.refinement(scores.refinement, labels, batch, given)
+        if given is not None:
+            return terms | refinement
         there = torch.zeros(len(labels), device=labels.device).index_fill(0, batch.patch_image, 1)  # (I,)
         image = two_stream_loss(scores.refinement.image, labels, self.reduction, self.unknown, there)
-        return terms | {"two_stream": image} | self.refinement(scores.refinement, labels, batch)
+        return terms | {"two_stream": image} | refinement

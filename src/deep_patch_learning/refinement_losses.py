@@ -27,10 +27,12 @@ class RefinementLosses:
     background: float = BACKGROUND
     by_cluster: bool = False
 
-    def __call__(self, scores: RefinementScores, labels: Tensor, batch: Batch) -> dict[str, Tensor]:
+    def __call__(
+        self, scores: RefinementScores, labels: Tensor, batch: Batch, given: Seeds | None = None
+    ) -> dict[str, Tensor]:
         """Return `refinement`, the sum over classifiers, and `boxes` where offsets are learnt, each in the mean over images.
 
-        Only classes that are surely there, 1 in `labels` (I, C), have seeds.
+        Only classes that are surely there, 1 in `labels` (I, C), have seeds. All learn from `given` seeds where there are any.
         """
         rows = patch_rows(batch.patch_image, len(labels), batch.counts)  # (I, M)
         if not rows.shape[1]:
@@ -42,7 +44,7 @@ class RefinementLosses:
         # each classifier learns from what the one before it says, the offsets from the last
         said = torch.cat((shares[None], heads.detach().softmax(dim=3)[..., :-1]))  # (K + 1, I, M, C)
         said = said if scores.offsets is not None else said[:-1]
-        seeds, targets = self._targets(boxes, said, there, present)
+        seeds, targets = self._targets(boxes, said, there, present, given)
         learnt, of_heads, of_offsets = heads.flatten(0, 1), slice(len(labels) * len(heads)), slice(-len(labels), None)
         bags = seeds.of(of_heads) if self.by_cluster else None
         mean = (
@@ -56,13 +58,23 @@ class RefinementLosses:
             terms["boxes"] = offset_loss(offsets, boxes, seeds.of(of_offsets), targets.of(of_offsets))
         return terms
 
-    def _targets(self, boxes: Tensor, said: Tensor, there: Tensor, present: Tensor) -> tuple[Seeds, Targets]:
+    def _targets(
+        self, boxes: Tensor, said: Tensor, there: Tensor, present: Tensor, given: Seeds | None
+    ) -> tuple[Seeds, Targets]:
         """Return the seeds and targets that follow from each of `said` (N, I, M, C), as those of N * I images."""
         # together, since a GPU takes longer to be asked N times than to answer
         classes = present.shape[1]
-        boxes, there, present = (each.repeat(len(said), *[1] * (each.ndim - 1)) for each in (boxes, there, present))
-        seeds = find_seeds(self.seeds, boxes, said.flatten(0, 1), there, present)
+        boxes, there, present = (_repeated(each, len(said)) for each in (boxes, there, present))
+        if given is None:
+            seeds = find_seeds(self.seeds, boxes, said.flatten(0, 1), there, present)
+        else:
+            own = [_repeated(each, len(said)) for each in (given.boxes, given.scores, given.real)]
+            seeds = Seeds(own[0], own[1], own[2], given.classes)
         return seeds, patch_targets(boxes, there, seeds, classes, self.foreground, self.background)
+
+
+def _repeated(each: Tensor, times: int) -> Tensor:
+    return each.repeat(times, *[1] * (each.ndim - 1))
 
 
 def two_stream_loss(image: Tensor, labels: Tensor, reduction: str, unknown: str, there: Tensor | None = None) -> Tensor:

@@ -13,7 +13,7 @@ from deep_patch_learning.boxes import pairwise_iou
 from deep_patch_learning.data.truth import TrueBoxes
 from deep_patch_learning.evaluation import corloc, detection_mean_ap, instance_recall
 from deep_patch_learning.evaluation.matching import paired_iou
-from deep_patch_learning.evaluation.precision_recall import interpolated_ap
+from deep_patch_learning.evaluation.precision_recall import interpolated_ap, recall_at
 
 
 class Found(NamedTuple):
@@ -147,12 +147,29 @@ def test_detection_hand_worked():
     assert report.mean_ap == pytest.approx(100 * 5 / 9)
     assert report.mean_ap_11_point == pytest.approx(100 * 6 / 11)
     assert report.boxes == {"cat": 3}
+    assert report.as_dict()["recall_at_80"] == pytest.approx(
+        100 / 3
+    )  # after the first one, half of them are right at most
     assert report.as_dict()["detection_rule"] == "IoU >= 0.5, difficult boxes ignored"
     # Strictly more than 0.5: HALF is now wrong, which leaves right, wrong, wrong, wrong: 1/3.
     assert detection_mean_ap(found, truth, ["cat"], strict=True).mean_ap == pytest.approx(100 / 3)
     # Found by anything: 2 of 3 easy ones, 3 of 4 with the difficult one.
     assert instance_recall(found, truth, ["cat"]).overall == 75
     assert instance_recall(found, truth, ["cat"], with_difficult=False).overall == pytest.approx(200 / 3)
+
+
+@pytest.mark.parametrize(
+    ("hits", "expected"),
+    [
+        ([1, 1, 1, 1, 0], 4 / 6),  # 80 % to the end, to the last digit
+        ([1, 0, 1, 1, 1, 0], 4 / 6),  # too many wrong at first, enough right later
+        ([0, 1, 1], 0),
+        ([], 0),
+    ],
+)
+def test_recall_at_a_precision(hits, expected):
+    assert recall_at(0.8, np.array(hits, bool), 6) == pytest.approx(expected)
+    assert math.isnan(recall_at(0.8, np.zeros(2, bool), 0))
 
 
 def test_a_second_box_is_not_handed_to_the_next_best_object():
@@ -173,7 +190,7 @@ def test_a_second_box_is_not_handed_to_the_next_best_object():
 )
 def test_detection_ends_of_the_scale(found, expected):
     report = detection_mean_ap(found, [true_boxes((TEN, 0))], ["cat", "dog"])
-    assert report.mean_ap == report.mean_ap_11_point == expected
+    assert report.mean_ap == report.mean_ap_11_point == report.recall_at_80["cat"] == expected
     assert math.isnan(report.all_point["dog"])
     assert instance_recall(found, [true_boxes((TEN, 0))], ["cat", "dog"]).overall == expected
 

@@ -22,7 +22,7 @@ from deep_patch_learning.evaluation.matching import (
     same_picture_and_class,
 )
 from deep_patch_learning.evaluation.per_class import PerClass, mean_of_known, or_none, per_class, share, without_nan
-from deep_patch_learning.evaluation.precision_recall import interpolated_ap
+from deep_patch_learning.evaluation.precision_recall import interpolated_ap, recall_at
 
 
 @dataclass(frozen=True)
@@ -87,11 +87,13 @@ def corloc(
 class DetectionReport:
     """Detection average precision of each class, in percent; nan for a class without a box that counts.
 
-    `boxes` counts the true boxes to be found, those that are not difficult.
+    `recall_at_80` is the share of true boxes on which the best-scored found ones lie while 80 % of these are right. `boxes`
+    counts the true boxes to be found, those that are not difficult.
     """
 
     all_point: PerClass
     eleven_point: PerClass
+    recall_at_80: PerClass
     boxes: dict[str, int]
     rule: str
 
@@ -110,6 +112,7 @@ class DetectionReport:
         return {
             "detection_mAP": or_none(self.mean_ap),
             "detection_mAP_11pt": or_none(self.mean_ap_11_point),
+            "recall_at_80": or_none(mean_of_known(self.recall_at_80)),
             "detection_AP": without_nan(self.all_point),
             "detection_AP_11pt": without_nan(self.eleven_point),
             "detection_boxes": dict(self.boxes),
@@ -136,16 +139,18 @@ def detection_mean_ap(
     found, scores = flatten_detections(detections, len(classes))
     match = best_match(found, true, len(classes), threshold, strict)  # (D,)
     positives = np.bincount(true.classes[~difficult], minlength=len(classes))
-    all_point, eleven_point = [], []
+    all_point, eleven_point, recall = [], [], []
     for index in range(len(classes)):
         of_class = np.flatnonzero(found.classes == index)
         ranked = match[of_class[np.argsort(-scores[of_class], kind="stable")]]
         hits = _hits(ranked, difficult)
         all_point.append(100.0 * interpolated_ap(hits, int(positives[index]), "all-point"))
         eleven_point.append(100.0 * interpolated_ap(hits, int(positives[index]), "11-point"))
+        recall.append(100.0 * recall_at(0.8, hits, int(positives[index])))
     return DetectionReport(
         per_class(classes, all_point),
         per_class(classes, eleven_point),
+        per_class(classes, recall),
         dict(zip(classes, positives.tolist(), strict=True)),
         f"{rule_in_words(threshold, strict)}, difficult boxes ignored",
     )

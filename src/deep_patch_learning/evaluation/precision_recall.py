@@ -39,6 +39,18 @@ def interpolated_ap(hits: np.ndarray, positives: int, definition: InterpolatedDe
     return float(envelope[first[first < len(hits)]].sum() / 11)
 
 
+def recall_at(precision: float, hits: np.ndarray, positives: int) -> float:
+    """Return the highest recall, in [0, 1], at which a list ranked best first has this precision; nan without positives.
+
+    `hits` and `positives` as of `interpolated_ap`. 0 where no beginning of the list is precise enough.
+    """
+    if positives == 0:
+        return math.nan
+    found = np.cumsum(np.asarray(hits, bool))  # (N,)
+    enough = found >= precision * np.arange(1, len(found) + 1) - 1e-9
+    return float(found[enough].max(initial=0) / positives)
+
+
 def non_interpolated_ap(scores: np.ndarray, hits: np.ndarray) -> float:
     """Return the mean, over the positives, of the precision at the positive; nan without positives.
 

@@ -235,10 +235,14 @@ class Trainer:
 
     def _lay_out(self, visits: list[Visit]) -> Pass:
         """Return all of a pass but its pixels."""
-        patches = [draw_patches(self.patches[v.picture], self.recipe, v.number) for v in visits]
+        patches = [self.patches_of(visit) for visit in visits]
         originals = [_size(self.images[v.picture]) for v in visits]
         layout = lay_out(originals, patches, visits[0].scale, [v.flip for v in visits], self.recipe.shapes)
         return _pinned(layout, self.fabric.device), self.labels[[v.picture for v in visits]], visits
+
+    def patches_of(self, visit: Visit) -> np.ndarray:
+        """Return the patches that a visit looks at, in pixels of the picture."""
+        return draw_patches(self.patches[visit.picture], self.recipe, visit.number)
 
     def _take_step(self, passes: list[Pass]) -> None:
         """Move the weights once, by the mean gradient over the images of all passes."""

@@ -59,7 +59,9 @@ class Recipe:
     # refinement, where `heads` name it
     refinements: int = 3  # classifiers of patches, each learning from the seeds of the one before
     refinement_width: int = 2048  # of their hidden layer; 0 means none
-    seeds: SeedsName = "best"  # the patches of a present class that a classifier learns from
+    seeds: SeedsName = (
+        "best"  # the patches of a present class that a classifier learns from; given: another run's boxes
+    )
     seed_sharpness: float = 1.0  # for seeds by vote: a patch votes with its probability to this power
     seed_area_power: float = 0.0  # and votes are multiplied by the patch's area to this one
     seeds_per_class: int = 5  # at most; for seeds that are several or clusters
@@ -143,6 +145,10 @@ class Recipe:
             raise RunError(f"recipe: seed_floor = {self.seed_floor}; it must be from 0 to 1.")
         if not 0 < self.seed_share <= 1:
             raise RunError(f"recipe: seed_share = {self.seed_share}; it must be above 0 and at most 1.")
+        if self.seeds == "given" and "refinement" not in self.heads:
+            raise RunError(
+                "recipe: another run's boxes are for a refinement to learn from. Use --recipe refined, or --heads all."
+            )
         if not self.scales or min(self.scales) < 16:
             raise RunError(f"recipe: scales = {list(self.scales)}; give at least one, none below 16 pixels.")
         if not math.isfinite(self.head_bias):
@@ -303,6 +309,19 @@ def world(backbone: str = "tiny", steps: int = 700) -> Recipe:
     )
 
 
+def refined_world(backbone: str = "tiny", steps: int = 700) -> Recipe:
+    """Return `world` with a refinement beside the paper's heads. Its probabilities are sharper than the heads' scores in effect,
+    so that patches are heard in the vote with a high power of them."""
+    return world(backbone, steps).replace(
+        name="refined-world",
+        heads=ALL_HEADS,
+        refinement_width=128,
+        seeds="vote",
+        regression=True,
+        vote_sharpness=8.0,
+    )
+
+
 def usual_weights(backbone: str) -> str:
     """Return the pretrained weights a backbone starts from unless the user says otherwise; empty where there are none."""
     return {"alexnet": "imagenet", "vgg16": "imagenet", "resnet50": "imagenet", "tiny": "shipped"}.get(backbone, "")
@@ -334,7 +353,13 @@ def selective_search(mode: str, min_side: int, kept: int = 0) -> PatchGenerator:
     return generator("selective-search", mode=mode, min_side=min_side, max_boxes=kept or None, **options)
 
 
-RECIPES: dict[str, Callable[..., Recipe]] = {"paper": paper, "modern": modern, "refined": refined, "world": world}
+RECIPES: dict[str, Callable[..., Recipe]] = {
+    "paper": paper,
+    "modern": modern,
+    "refined": refined,
+    "world": world,
+    "refined-world": refined_world,
+}
 
 
 def choose(name: str, heads: str, seed: int, changes: Sequence[str], options: dict[str, Any]) -> Recipe:

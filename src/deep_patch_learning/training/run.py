@@ -25,6 +25,7 @@ def write_atomically(path: Path, text: str) -> None:
 class RunFolder:
     """The files of a run: config.toml, data.json, versions.json, log.jsonl, checkpoint.safetensors, weights.safetensors.
 
+    Where another run's boxes are learnt from: given_boxes.jsonl.
     Where pictures are held out: held_out.json, best.safetensors until the training ends, calibration.json from then on.
     """
 
@@ -36,6 +37,7 @@ class RunFolder:
         self.log = self.folder / "log.jsonl"
         self.checkpoint = self.folder / "checkpoint.safetensors"
         self.weights = self.folder / "weights.safetensors"
+        self.given_boxes = self.folder / "given_boxes.jsonl"
         self.held_out = self.folder / "held_out.json"
         self.best = self.folder / "best.safetensors"
         self.calibration = self.folder / "calibration.json"
@@ -137,6 +139,12 @@ class RunFolder:
         beside = sorted(p.parent.name for p in parent.glob("*/config.toml")) if parent.is_dir() else []
         hint = did_you_mean(self.folder.name, beside) if beside else " Train one with: dpl train DATA --out RUN"
         raise RunError(f"{self.folder}: there is no such run.{hint}")
+
+    def must_be_finished(self) -> None:
+        """Raise `RunError` unless the folder holds a run that is trained to its end."""
+        self.must_exist()
+        if not self.weights.exists():
+            raise RunError(f"{self.folder}: is not finished. Repeat its dpl train command first.")
 
     def read_log(self) -> list[dict[str, Any]]:
         """Return the lines of the log; a line cut off by a kill is left out."""

@@ -1,0 +1,122 @@
+"""A second round: the boxes that a finished run found on the training pictures are what the refinement of another learns from."""
+
+import json
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from deep_patch_learning.data.batch import Batch
+from deep_patch_learning.errors import RunError
+from deep_patch_learning.model.seeds import Seeds
+from deep_patch_learning.prediction import Prediction
+from deep_patch_learning.training.loop import Trainer
+from deep_patch_learning.training.run import write_atomically
+from deep_patch_learning.training.visits import Visit
+
+
+class GivenBoxes(NamedTuple):
+    """The boxes of one picture: (B, 4) in its pixels, and their classes (B,)."""
+
+    boxes: np.ndarray
+    classes: np.ndarray
+
+
+def boxes_of_tags(prediction: Prediction, labels: np.ndarray, most: int = 1, floor: float = 0.5) -> GivenBoxes:
+    """Return the boxes that were found of the classes a picture surely shows, 1 in `labels` (C,).
+
+    The best one of each class, and up to `most` in all: further ones need `floor` times its probability.
+    """
+    if prediction.best_boxes is None:
+        raise RunError(
+            f"{prediction.name}: the run that boxes are to come from only classifies. Give one that finds boxes."
+        )
+    boxes, classes = [], []
+    for index in np.flatnonzero(labels == 1):
+        own = np.flatnonzero(prediction.found_classes == index)
+        probability = 1 / (1 + np.exp(-prediction.found_scores[own].astype(np.float64)))
+        likely = own[probability >= floor * probability.max(initial=0)]
+        others = [
+            box for box in prediction.found_boxes[likely] if not np.array_equal(box, prediction.best_boxes[index])
+        ]
+        boxes += [prediction.best_boxes[index], *others[: most - 1]]
+        classes += [index] * (1 + len(others[: most - 1]))
+    return GivenBoxes(np.array(boxes, np.float32).reshape(-1, 4), np.array(classes, np.int64))
+
+
+def write_given(path: Path, names: Sequence[str], classes: Sequence[str], given: Sequence[GivenBoxes]) -> None:
+    """Write the boxes of all pictures as JSON lines, whole or not at all."""
+    lines = [
+        {
+            "image": name,
+            "boxes": [[classes[c], *map(float, box)] for box, c in zip(one.boxes, one.classes, strict=True)],
+        }
+        for name, one in zip(names, given, strict=True)
+    ]
+    write_atomically(path, "".join(json.dumps(line) + "\n" for line in lines))
+
+
+def read_given(path: Path, names: Sequence[str], classes: Sequence[str]) -> list[GivenBoxes]:
+    """Return what `write_given` wrote for pictures of these names, or raise `RunError`."""
+    numbers = {name: number for number, name in enumerate(classes)}
+    try:
+        lines = [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]
+        found = {
+            line["image"]: GivenBoxes(
+                np.array([box[1:] for box in line["boxes"]], np.float32).reshape(-1, 4),
+                np.array([numbers[box[0]] for box in line["boxes"]], np.int64),
+            )
+            for line in lines
+        }
+        return [found[name] for name in names]
+    except (json.JSONDecodeError, KeyError, TypeError, ValueError) as error:
+        raise RunError(f"{path}: is damaged or of other pictures ({error!r}). Train again in a new folder.") from None
+
+
+def seeds_among(patches: Tensor, counts: Sequence[int], given: Sequence[GivenBoxes], classes: int) -> Seeds:
+    """Return as seeds the boxes that stand last among each image's patches (P, 4), of which it has `counts`.
+
+    They are read there, and not from `given`, since there they are scaled and mirrored as the picture is.
+    """
+    most = max((int(np.bincount(one.classes).max()) for one in given if len(one.classes)), default=1)
+    rows, real = np.zeros((2, len(given), classes * most), np.int64)
+    ends = np.cumsum(counts)
+    for image, one in enumerate(given):
+        used = np.zeros(classes, np.int64)
+        for row, index in enumerate(one.classes, start=int(ends[image]) - len(one.classes)):
+            column = index * most + used[index]
+            rows[image, column], real[image, column] = row, 1
+            used[index] += 1
+    places, there = (_sent(array, patches.device) for array in (rows, real))
+    boxes = patches.index_select(0, places.flatten()).view(*places.shape, 4)
+    column_class = torch.arange(classes, device=patches.device).repeat_interleave(most)
+    return Seeds(boxes, there.to(patches.dtype), there.bool(), column_class)
+
+
+def _sent(array: np.ndarray, device: torch.device) -> Tensor:
+    tensor = torch.from_numpy(array)
+    return tensor.pin_memory().to(device, non_blocking=True) if device.type == "cuda" else tensor
+
+
+class GivenBoxesTrainer(Trainer):
+    """A training whose refinement learns from given boxes. They stand among the patches too, as in Fast R-CNN."""
+
+    def __init__(self, *arguments: Any, given: Sequence[GivenBoxes], **options: Any) -> None:
+        super().__init__(*arguments, **options)
+        if len(given) != len(self.pictures):
+            raise ValueError(f"boxes of {len(given)} pictures were given for {len(self.pictures)}")
+        self.given = given
+
+    def patches_of(self, visit: Visit) -> np.ndarray:
+        """Return the patches that a visit draws, and after them the picture's given boxes."""
+        return np.concatenate((super().patches_of(visit).astype(np.float32), self.given[visit.picture].boxes))
+
+    def terms(self, batch: Batch, labels: Tensor, visits: Sequence[Visit]) -> dict[str, Tensor]:
+        """Return the named loss terms of one pass, those of the refinement from the given boxes."""
+        assert batch.counts is not None  # as `render` makes it
+        given = [self.given[visit.picture] for visit in visits]
+        seeds = seeds_among(batch.patches, batch.counts, given, labels.shape[1])
+        return self.losses(self.network(batch), labels, batch, seeds)

@@ -1,0 +1,194 @@
+"""A second round: boxes of a finished run become seeds, scaled and mirrored with their picture, and survive a resume."""
+
+import json
+import shutil
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given as drawn
+from hypothesis import settings
+from hypothesis import strategies as st
+
+from deep_patch_learning import verbs
+from deep_patch_learning.data.transforms import lay_out
+from deep_patch_learning.errors import RunError
+from deep_patch_learning.model.network import ALL_HEADS
+from deep_patch_learning.prediction import Prediction
+from deep_patch_learning.training.given_boxes import (
+    GivenBoxes,
+    GivenBoxesTrainer,
+    boxes_of_tags,
+    read_given,
+    seeds_among,
+    write_given,
+)
+from deep_patch_learning.training.recipe import Recipe
+from deep_patch_learning.training.run import RunFolder
+
+CLASSES = ("bus", "cat", "dog")
+
+
+def found(**changes: object) -> Prediction:
+    """Return a prediction with three boxes of `bus`, one of `dog`."""
+    boxes = np.array([[0, 0, 9, 9], [20, 20, 30, 30], [50, 50, 60, 60], [5, 5, 40, 40]], np.float32)
+    values = {
+        "name": "a.jpg",
+        "classes": CLASSES,
+        "height": 64,
+        "width": 64,
+        "image_scores": np.zeros(3),
+        "found_boxes": boxes,
+        "found_classes": np.array([0, 0, 0, 2]),
+        "found_scores": np.array([4.0, 3.0, -3.0, 1.0]),
+        "best_boxes": np.array([[0, 0, 9, 9], [1, 1, 5, 5], [5, 5, 40, 40]]),
+    }
+    return Prediction(**values | changes)  # type: ignore[arg-type]
+
+
+def test_only_boxes_of_sure_tags_are_given() -> None:
+    given = boxes_of_tags(found(), np.array([1, -1, 0]))
+    assert given.classes.tolist() == [0]
+    assert given.boxes.tolist() == [[0, 0, 9, 9]]
+    assert len(boxes_of_tags(found(), np.array([0, 0, -1])).boxes) == 0
+
+
+def test_further_boxes_need_a_share_of_the_best_ones_probability() -> None:
+    tags = np.array([1, 1, 0])
+    assert boxes_of_tags(found(), tags, most=3, floor=0.5).boxes.tolist() == [
+        [0, 0, 9, 9],
+        [20, 20, 30, 30],
+        [1, 1, 5, 5],
+    ]
+    assert boxes_of_tags(found(), tags, most=3, floor=0.0).classes.tolist() == [0, 0, 0, 1]
+    assert boxes_of_tags(found(), tags, most=2, floor=0.0).classes.tolist() == [0, 0, 1]
+
+
+def test_a_run_that_only_classifies_gives_none() -> None:
+    with pytest.raises(RunError, match="only classifies"):
+        boxes_of_tags(found(best_boxes=None), np.array([1, 0, 0]))
+
+
+def test_written_and_read_again(tmp_path: Path) -> None:
+    given = [
+        boxes_of_tags(found(), np.array([1, 0, 1])),
+        GivenBoxes(np.zeros((0, 4), np.float32), np.zeros(0, np.int64)),
+    ]
+    write_given(tmp_path / "g.jsonl", ["a", "b"], CLASSES, given)
+    again = read_given(tmp_path / "g.jsonl", ["b", "a"], CLASSES)
+    for one, other in zip(again, reversed(given), strict=True):
+        assert np.array_equal(one.boxes, other.boxes)
+        assert np.array_equal(one.classes, other.classes)
+
+
+@pytest.mark.parametrize("content", ["not json\n", '{"image": "a", "boxes": [["lion", 1, 2, 3, 4]]}\n', "", "[]\n"])
+def test_a_damaged_file_is_named(tmp_path: Path, content: str) -> None:
+    (tmp_path / "g.jsonl").write_text(content)
+    with pytest.raises(RunError, match=r"g\.jsonl: is damaged"):
+        read_given(tmp_path / "g.jsonl", ["a"], CLASSES)
+
+
+@settings(max_examples=40, deadline=None)
+@drawn(
+    st.lists(
+        st.tuples(st.integers(0, 5), st.lists(st.integers(0, 2), max_size=4), st.booleans()), min_size=1, max_size=4
+    ),
+    st.integers(0, 10_000),
+)
+def test_seeds_lie_where_the_picture_was_scaled_and_mirrored_to(pictures: list, seed: int) -> None:
+    random = np.random.default_rng(seed)
+
+    def boxes(count: int) -> np.ndarray:
+        corner = random.uniform(0, 40, (count, 2))
+        return np.concatenate((corner, corner + random.uniform(5, 20, (count, 2))), 1).astype(np.float32)
+
+    given = [GivenBoxes(boxes(len(classes)), np.array(classes, np.int64)) for _, classes, _ in pictures]
+    patches = [np.concatenate((boxes(count), one.boxes)) for (count, _, _), one in zip(pictures, given, strict=True)]
+    flips = [flip for *_, flip in pictures]
+    layout = lay_out([(80, 60)] * len(pictures), patches, 160, flips)
+    seeds = seeds_among(layout.patches, layout.counts, given, 3) if len(layout.patches) else None
+    for image, (one, flip) in enumerate(zip(given, flips, strict=True)):
+        if seeds is None:
+            break
+        assert int(seeds.real[image].sum()) == len(one.classes)
+        assert torch.equal(seeds.scores[image] > 0, seeds.real[image])
+        wanted = one.boxes * 2
+        if flip:
+            wanted = np.stack((120 - wanted[:, 2], wanted[:, 1], 120 - wanted[:, 0], wanted[:, 3]), 1)
+        for index in range(3):
+            own = seeds.boxes[image][seeds.real[image] & (seeds.classes == index)].numpy()
+            np.testing.assert_allclose(own, wanted[one.classes == index], rtol=1e-5, atol=1e-3)
+
+
+@pytest.fixture(scope="module")
+def second_recipe(small_recipe: Recipe) -> Recipe:
+    return small_recipe.replace(heads=ALL_HEADS, refinement_width=16, seeds="given", seeds_per_class=2, regression=True)
+
+
+def test_all_learn_from_the_given_boxes_but_the_two_streams(
+    second_recipe: Recipe, small_prepared: verbs.Prepared, tmp_path: Path
+) -> None:
+    pictures = small_prepared.pictures
+    given = [
+        GivenBoxes(np.array([[10, 10, 60, 60]], np.float32), np.flatnonzero(row == 1)[:1]) for row in pictures.labels
+    ]
+    trainer = GivenBoxesTrainer(
+        second_recipe, pictures, small_prepared.patches, RunFolder(tmp_path), "cpu", given=given
+    )
+    trainer.images.fill()
+    made = trainer._prepare(0)
+    counts = made[0][0].counts
+    assert counts == tuple(
+        min(second_recipe.max_patches, len(small_prepared.patches[v.picture])) + 1 for v in made[0][2]
+    )
+    trainer.network.train()
+    before = {name: value.clone() for name, value in trainer.bare.state_dict().items()}
+    trainer._take_step(made)
+    assert set(trainer._since_log[-1]) == {"classification", "discovery", "refinement", "boxes"}
+    moved = {name for name, value in trainer.bare.state_dict().items() if not torch.equal(value, before[name])}
+    assert not any(name.startswith("refinement.two_stream") for name in moved)
+    assert {
+        "refinement.classifiers.weight",
+        "refinement.regressor.weight",
+        "discovery.patch_classifier.weight",
+    } <= moved
+    with pytest.raises(ValueError, match="boxes of 1 pictures"):
+        GivenBoxesTrainer(second_recipe, pictures, small_prepared.patches, RunFolder(tmp_path), "cpu", given=given[:1])
+
+
+def test_a_second_round_resumes_without_the_first(
+    second_recipe: Recipe, small_run: Path, small_prepared: verbs.Prepared, tmp_path: Path
+) -> None:
+    teacher = tmp_path / "first"
+    shutil.copytree(small_run, teacher)
+    recipe = second_recipe.replace(steps=2)
+    given = verbs.given_boxes(small_prepared, recipe, tmp_path / "second", teacher, "cpu")
+    assert given is not None
+    assert all(
+        set(one.classes) == set(np.flatnonzero(row == 1))
+        for one, row in zip(given, small_prepared.pictures.labels, strict=True)
+    )
+    verbs.train(small_prepared, recipe, tmp_path / "second", device="cpu", given=given)
+    lines = (tmp_path / "second" / "given_boxes.jsonl").read_text().splitlines()
+    assert [json.loads(line)["image"] for line in lines] == list(small_prepared.pictures.names)
+    shutil.rmtree(teacher)
+    again = verbs.given_boxes(small_prepared, recipe, tmp_path / "second")
+    assert again is not None
+    assert all(np.array_equal(one.boxes, other.boxes) for one, other in zip(given, again, strict=True))
+
+
+def test_what_a_second_round_needs(
+    second_recipe: Recipe, small_recipe: Recipe, small_run: Path, small_prepared: verbs.Prepared, tmp_path: Path
+) -> None:
+    assert verbs.given_boxes(small_prepared, small_recipe, tmp_path) is None
+    with pytest.raises(RunError, match="--boxes-from RUN"):
+        verbs.given_boxes(small_prepared, second_recipe, tmp_path)
+    with pytest.raises(RunError, match="--recipe refined"):
+        small_recipe.replace(seeds="given")
+    other = small_prepared.pictures
+    renamed = type(other)(tuple(f"x{name}" for name in other.classes), other.names, other.paths, other.labels)
+    with pytest.raises(RunError, match="knows other classes"):
+        verbs.given_boxes(
+            verbs.Prepared(renamed, small_prepared.patches, []), second_recipe, tmp_path, small_run, "cpu"
+        )
