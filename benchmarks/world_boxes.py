@@ -58,7 +58,7 @@ def trained(folder: Path, seed: int) -> tuple[Path, Path]:
     for made in (world(), refined_world()):
         recipe = made.replace(seed=seed)
         ready = verbs.prepare(read_tags(ordinary, "train"), recipe_patches(recipe), folder / "patches")
-        verbs.train(ready, recipe, folder / recipe.name, device="cpu")
+        verbs.train(ready, recipe, folder / f"run-{recipe.name}", device="cpu")
     return ordinary, make_world(folder / "crowd", 150, 300, seed + 100, CROWD)
 
 
@@ -118,7 +118,7 @@ def main() -> None:
         listings = trained(options.out / f"w{seed}", seed)
         for name, listing in zip(("ordinary", "crowded"), listings, strict=True):
             for way, recipe, changes in WAYS:
-                model = load(options.out / f"w{seed}" / recipe.name, "cpu")
+                model = load(options.out / f"w{seed}" / f"run-{recipe.name}", "cpu")
                 model.picking = recipe_picking(recipe.replace(**changes))
                 tags = read_tags(listing, options.split, classes=model.classes)
                 ready = verbs.prepare(tags, model.patch_generator, options.out / f"w{seed}" / "patches")
