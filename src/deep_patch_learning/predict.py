@@ -349,6 +349,7 @@ def load(run: str | Path | None = None, device: str | None = None, scales: Seque
         refinements=recipe.refinements,
         refinement_width=recipe.refinement_width,
         regression=recipe.regression,
+        refinement_cells=recipe.refinement_cells,
     )
     _, tensors, _ = read_checkpoint(folder.weights if folder.weights.exists() else folder.checkpoint)
     restore_network(network, tensors, folder.weights)

@@ -11,6 +11,7 @@ from deep_patch_learning.errors import ModelError
 from deep_patch_learning.model.backbones import trunk
 from deep_patch_learning.model.build import build_network
 from deep_patch_learning.model.lite import SameConv
+from deep_patch_learning.model.network import ALL_HEADS
 
 
 @pytest.mark.parametrize("size", [5, 6, 7, 8, 13])
@@ -35,9 +36,9 @@ def test_padding_is_tensorflows(size: int, kernel: int, stride: int) -> None:
             assert float(found[row, column]) == pytest.approx(total, abs=1e-5)
 
 
-def package_weights() -> dict[str, torch.Tensor]:
+def package_weights(name: str = "lite0") -> dict[str, torch.Tensor]:
     """Return random weights under the package's names, for every layer that the network has before its norms are folded."""
-    parts = trunk("lite0")
+    parts = trunk(name)
     module = torch.nn.Module()
     module.backbone, module.patch_features = parts.backbone, parts.patch_features
     back = {ours: theirs for theirs, ours in parts.layer_names.items()}
@@ -50,11 +51,13 @@ def package_weights() -> dict[str, torch.Tensor]:
     return made | {"_fc.weight": torch.zeros(1000, 1280), "_fc.bias": torch.zeros(1000)}
 
 
-def test_the_packages_weights_fill_every_layer(tmp_path: Path) -> None:
+@pytest.mark.parametrize("name", ["lite0", "lite0-map"])
+def test_the_packages_weights_fill_every_layer(name: str, tmp_path: Path) -> None:
     weights = package_weights()
+    assert weights.keys() == package_weights(name).keys()
     assert {"_conv_stem.weight", "_blocks.0._bn1.running_mean", "_blocks.15._project_conv.weight"} <= weights.keys()
     save_file(weights, tmp_path / "lite0.safetensors")
-    network, report = build_network("lite0", 3, weights=str(tmp_path / "lite0.safetensors"))
+    network, report = build_network(name, 3, weights=str(tmp_path / "lite0.safetensors"))
     assert report is not None
     assert all(name.startswith(("classification", "discovery")) for name in report.new)
     assert report.unused == ("_fc",)
@@ -70,6 +73,30 @@ def test_maps_are_of_stride_16_and_patches_have_1280_features() -> None:
         maps = network.backbone(torch.rand(1, 3, 96, 130) * 255)
         assert maps.shape == (1, 112, 6, 9)
         assert network.patch_features(torch.rand(2, 112, 7, 7)).shape == (2, 1280)
+
+
+def test_all_of_it_on_the_map() -> None:
+    """Every fourth cell of the fine map is what the coarse map has there, away from the border: kernels see the same pixels."""
+    torch.manual_seed(0)
+    fine = build_network("lite0-map", 3, ALL_HEADS, refinement_width=8, refinement_cells=3)[0].eval()
+    patches, placed = fine.patch_features.in_cells(torch.rand(2, 1280, 3, 3), 3)
+    assert patches.shape == (2, 1280)
+    assert placed.shape == (2, 9 * 1280)
+    coarse = build_network("lite0", 3)[0].eval()
+    state = {
+        name.replace("patch_features.stage.", "backbone.body."): tensor for name, tensor in coarse.state_dict().items()
+    }
+    fine.load_state_dict(state, strict=False)
+    images = torch.rand(1, 3, 992, 992) * 255
+    with torch.no_grad():
+        maps = fine.backbone(images)  # (1, 1280, 62, 62)
+        known = coarse.patch_features.stage(coarse.backbone(images))[0, :, 12:-12, 12:-12]  # (1280, 7, 7) of 31 x 31
+    assert maps.shape[2:] == (62, 62)
+    # TensorFlow pads the odd row last, so that the first kernel of the stride is centred on the second cell
+    right, wrong = (maps[0, :, offset::2, offset::2][:, 12:-12, 12:-12] for offset in (1, 0))
+    off = (wrong - known).abs().mean()
+    assert off > 0
+    assert (right - known).abs().max() < 0.01 * off
 
 
 def test_other_weights_are_refused(tmp_path: Path) -> None:

@@ -265,6 +265,24 @@ def test_a_network_with_all_heads(hidden: int) -> None:
     assert alone.refinement.offsets is None
 
 
+@pytest.mark.parametrize("chunk", [None, 3])
+def test_a_refinement_that_tells_places_of_a_patch_apart(chunk: int | None) -> None:
+    torch.manual_seed(0)
+    network = build_network("resnet50", CLASSES, ALL_HEADS, 8, refinement_width=16, refinement_cells=2)[0].eval()
+    assert network.refinement.hidden[0].in_features == 4 * 2048
+    pooled = torch.randn(3, 1024, 7, 7)
+    with torch.no_grad():
+        features, placed = network.patch_features.in_cells(pooled, 2)
+        torch.testing.assert_close(features, network.patch_features(pooled))
+        # four equal quarters of 4 x 4 cells: their mean is the mean of all
+        torch.testing.assert_close(placed.view(3, 2048, 4).mean(dim=2), features)
+        batch = some_batch([4, 3], 0)._replace(patches=some_batch([4, 3], 0).patches.float())
+        whole, parts = network(batch), network(batch, chunk=chunk)
+    torch.testing.assert_close(parts.refinement.heads, whole.refinement.heads)
+    torch.testing.assert_close(parts.discovery, whole.discovery)
+    assert build_network("tiny", CLASSES, ALL_HEADS, 8, refinement_cells=2)[0].refinement.hidden[0].in_features == 128
+
+
 def test_the_papers_heads_stay_as_they_are() -> None:
     network = build_network("tiny", CLASSES)[0]
     assert network.refinement is None

@@ -162,7 +162,7 @@ def test_a_run_from_before_the_refinement_loads_and_resumes(
     new = ("refinement", "seed", "foreground", "background", "by_cluster", "regression", "two_stream_tags")
     lines = small_recipe.to_toml().splitlines(keepends=True)
     old = [line for line in lines if not line.startswith(new) or line.startswith("seed =")]
-    assert len(lines) - len(old) == 13
+    assert len(lines) - len(old) == 14
     for name in ("data.json", "versions.json", "weights.safetensors", "log.jsonl"):
         (tmp_path / name).write_bytes((small_run / name).read_bytes())
     (tmp_path / "config.toml").write_text("".join(old))

@@ -136,15 +136,16 @@ def resnet50(stride_in_first: bool = False, near: bool = False) -> Trunk:
     return Trunk(Backbone(body, 1024, 16, frozen_norm=True), 7, stage, names, weights, folded=True)
 
 
-def lite0() -> Trunk:
+def lite0(on_map: bool = False) -> Trunk:
     """Return EfficientNet-Lite0, 4.7 million parameters: stride 16, the last five blocks on each patch.
 
+    With `on_map` those run on the whole map, and a patch is three by three cells of it: much faster where patches are many.
     Its layers pad unevenly, so that images of one pass are of one size or come one by one.
     """
-    body, stage, names = lite0_parts()
+    body, stage, names = lite0_parts(on_map)
     pixels = Normalisation(mean=(127.0, 127.0, 127.0), std=(128.0, 128.0, 128.0), divisor=1.0)
-    backbone = Backbone(body, 112, 16, pixels, frozen_norm=True, guarded=False)
-    return Trunk(backbone, 7, ConvolutionalStage(stage, 1280), names, folded=True)
+    backbone = Backbone(body, 1280 if on_map else 112, 16, pixels, frozen_norm=True, guarded=False)
+    return Trunk(backbone, 3 if on_map else 7, ConvolutionalStage(stage, 1280), names, folded=True)
 
 
 def tiny(channels: int = 48, width: int = 128) -> Trunk:
@@ -216,6 +217,7 @@ BACKBONES: dict[str, Callable[[], Trunk]] = {
     "resnet50-near": lambda: resnet50(near=True),
     "resnet50-v1-near": lambda: resnet50(stride_in_first=True, near=True),
     "lite0": lite0,
+    "lite0-map": lambda: lite0(on_map=True),
     "tiny": tiny,
 }
 

@@ -28,11 +28,12 @@ def build_network(
     refinements: int = 3,
     refinement_width: int = 2048,
     regression: bool = False,
+    refinement_cells: int = 1,
 ) -> tuple[DeepPatchNet, FilledLayers | None]:
     """Return the network and, where `weights` were given, which layers they filled.
 
-    The last three settings are those of the head `refinement`: how many classifiers, the width of their hidden layer, and
-    whether boxes are moved.
+    The last four settings are those of the head `refinement`: how many classifiers, the width of their hidden layer, whether
+    boxes are moved, and how many places along a patch's side are told apart.
     """
     for head in heads:
         if head not in ALL_HEADS:
@@ -41,6 +42,7 @@ def build_network(
         raise ModelError(f"no head was asked for. Choose among {', '.join(ALL_HEADS)}.")
     trunk = build_trunk(backbone)
     width: int = trunk.patch_features.width  # type: ignore[assignment]
+    placed = width if refinement_cells == 1 else trunk.patch_features.width_in_cells(refinement_cells)  # type: ignore[operator]
     network = DeepPatchNet(
         trunk.backbone,
         SpatialPyramidPooling(trunk.pooled_size, trunk.backbone.stride),
@@ -49,7 +51,8 @@ def build_network(
         if "classification" in heads
         else None,
         DiscoveryHead(width, classes) if "discovery" in heads else None,
-        Refinement(width, classes, refinements, refinement_width, regression) if "refinement" in heads else None,
+        Refinement(placed, classes, refinements, refinement_width, regression) if "refinement" in heads else None,
+        refinement_cells,
     )
     if isinstance(trunk.patch_features, nn.Module) and hasattr(trunk.patch_features, "fc6") and backbone != "tiny":
         for layer in (trunk.patch_features.fc6, trunk.patch_features.fc7):

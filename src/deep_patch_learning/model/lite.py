@@ -1,6 +1,7 @@
 """EfficientNet-Lite0: a small network for machines without a GPU. Its last stages run on each patch, as ResNet's do."""
 
 from collections import OrderedDict
+from typing import cast
 
 import torch.nn.functional as F
 from torch import Tensor, nn
@@ -26,10 +27,11 @@ class SameConv(nn.Conv2d):
     def forward(self, maps: Tensor) -> Tensor:
         """Return the convolved maps."""
         padding = []
-        for size, kernel, stride in zip(maps.shape[:1:-1], self.kernel_size[::-1], self.stride[::-1], strict=True):
-            missing = max((-(-size // stride) - 1) * stride + kernel - size, 0)
+        sides = zip(maps.shape[:1:-1], self.kernel_size[::-1], self.stride[::-1], self.dilation[::-1], strict=True)
+        for size, kernel, stride, dilation in sides:
+            missing = max((-(-size // stride) - 1) * stride + (kernel - 1) * dilation + 1 - size, 0)
             padding += [missing // 2, missing - missing // 2]
-        return F.conv2d(F.pad(maps, padding), self.weight, self.bias, self.stride, 0, 1, self.groups)
+        return F.conv2d(F.pad(maps, padding), self.weight, self.bias, self.stride, 0, self.dilation, self.groups)
 
 
 def _normed(
@@ -57,20 +59,36 @@ class Block(nn.Module):
         return found + maps if self.added else found
 
 
-def lite0_parts() -> tuple[nn.Sequential, nn.Sequential, dict[str, str]]:
+def lite0_parts(on_map: bool = False) -> tuple[nn.Sequential, nn.Sequential, dict[str, str]]:
     """Return the convolutions up to stride 16 (112 channels), the stages for patches (1280), and whose weights go where.
 
-    The names are those of the package efficientnet-lite-pytorch.
+    With `on_map` all convolutions run on the whole map (1280 channels), its stride kept at 16 by spreading the last kernels, and
+    nothing runs on patches: they are many, and a map is one. The names are those of the package efficientnet-lite-pytorch.
     """
+    first = len(BLOCKS) if on_map else PATCH_BLOCKS
     inputs = (STEM, *(block[3] for block in BLOCKS))
     blocks = [(f"block{n}", Block(inputs[n], *block)) for n, block in enumerate(BLOCKS)]
-    body = nn.Sequential(OrderedDict([("stem", _normed(3, STEM, 3, 2)), *blocks[:PATCH_BLOCKS]]))
-    stage = nn.Sequential(OrderedDict([*blocks[PATCH_BLOCKS:], ("head", _normed(BLOCKS[-1][3], HEAD))]))
+    head = ("head", _normed(BLOCKS[-1][3], HEAD))
+    stem = ("stem", _normed(3, STEM, 3, 2))
+    if on_map:
+        for _, block in blocks[PATCH_BLOCKS:]:
+            spread(block)
+    body = nn.Sequential(OrderedDict([stem, *blocks[:first], *([head] if on_map else [])]))
+    stage = nn.Sequential(OrderedDict([] if on_map else [*blocks[first:], head]))
     names = {"_conv_stem.": "backbone.body.stem.0.", "_bn0.": "backbone.body.stem.1."}
     for n in range(len(BLOCKS)):
-        place = f"{'backbone.body' if n < PATCH_BLOCKS else 'patch_features.stage'}.block{n}."
+        place = f"{'backbone.body' if n < first else 'patch_features.stage'}.block{n}."
         for number, part in enumerate(("expand", "depthwise", "project")):
             names[f"_blocks.{n}._{part}_conv."] = f"{place}{part}.0."
             names[f"_blocks.{n}._bn{number}."] = f"{place}{part}.1."
-    names |= {"_conv_head.": "patch_features.stage.head.0.", "_bn1.": "patch_features.stage.head.1."}
-    return body, stage, names
+    place = f"{'backbone.body' if on_map else 'patch_features.stage'}.head."
+    return body, stage, names | {"_conv_head.": f"{place}0.", "_bn1.": f"{place}1."}
+
+
+def spread(block: Block) -> None:
+    """Let a block after a stride that was taken out see as far as before: no stride of its own, kernels twice as far apart."""
+    convolution = cast(SameConv, cast(nn.Sequential, block.depthwise)[0])
+    if convolution.stride == (2, 2):
+        convolution.stride = (1, 1)  # itself it saw the finer map before too
+    else:
+        convolution.dilation = (2, 2)

@@ -41,6 +41,7 @@ class DeepPatchNet(nn.Module):
         classification: ClassificationHead | None,
         discovery: DiscoveryHead | None,
         refinement: Refinement | None = None,
+        cells: int = 1,
     ) -> None:
         super().__init__()
         if classification is None and discovery is None and refinement is None:
@@ -51,29 +52,41 @@ class DeepPatchNet(nn.Module):
         self.classification = classification
         self.discovery = discovery
         self.refinement = refinement
+        self.cells = (
+            cells if refinement is not None else 1
+        )  # places of a patch, along a side, that the refinement tells apart
 
     def forward(self, batch: Batch, chunk: int | None = None) -> Scores:
         """Return the scores of a batch; `chunk` patches at a time pass the patch layers, to bound memory."""
         maps = self.backbone(batch.images, batch.sizes if batch.padded else None)  # (I, D, h, w)
-        features = self._patch_features(maps, batch, chunk)  # (P, K)
+        features, placed = self._patch_features(maps, batch, chunk)  # (P, K), (P, K')
         rows = patch_rows(batch.patch_image, len(batch.images), batch.counts)  # (I, M)
         classification = discovery = patches = parts = refined = None
         # in half precision hundreds of patches would tie for the maximum, so the heads work in single (or double)
         with torch.autocast(features.device.type, enabled=False):
-            features = features if features.dtype == torch.float64 else features.float()
+            features, placed = (f if f.dtype == torch.float64 else f.float() for f in (features, placed))
             if self.classification is not None:
                 classification, parts = self.classification(features, centres(batch), rows)
             if self.discovery is not None:
                 discovery, patches = self.discovery(features, rows)
             if self.refinement is not None:
-                refined = self.refinement(features, rows)
+                refined = self.refinement(placed, rows)
         return Scores(classification, discovery, patches, parts, refined)
 
-    def _patch_features(self, maps: Tensor, batch: Batch, chunk: int | None) -> Tensor:
+    def _patch_features(self, maps: Tensor, batch: Batch, chunk: int | None) -> tuple[Tensor, Tensor]:
+        """Return the features of patches that the paper's heads read, and those that the refinement reads."""
         chunk = chunk or max(len(batch.patches), 1)
         parts = zip(batch.patches.split(chunk), batch.patch_image.split(chunk), strict=True)
-        features = [self.patch_features(self.pool(maps, patches, image)) for patches, image in parts]
-        return features[0] if len(features) == 1 else torch.cat(features)
+        pooled = (self.pool(maps, patches, image) for patches, image in parts)
+        if self.cells == 1:
+            features = _joined([self.patch_features(one) for one in pooled])
+            return features, features
+        both = [self.patch_features.in_cells(one, self.cells) for one in pooled]  # type: ignore[operator]
+        return _joined([first for first, _ in both]), _joined([second for _, second in both])
+
+
+def _joined(parts: list[Tensor]) -> Tensor:
+    return parts[0] if len(parts) == 1 else torch.cat(parts)
 
 
 def centres(batch: Batch) -> Tensor:

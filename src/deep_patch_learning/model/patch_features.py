@@ -23,6 +23,15 @@ class FullyConnected(nn.Module):
         hidden = self.dropout(torch.relu(self._fc6(pooled)))  # (P, hidden)
         return self.dropout(torch.relu(self.fc7(hidden)))  # (P, K)
 
+    def in_cells(self, pooled: Tensor, cells: int) -> tuple[Tensor, Tensor]:
+        """Return the features twice: fc6 has read what lies where."""
+        features = self(pooled)
+        return features, features
+
+    def width_in_cells(self, cells: int) -> int:
+        """Return the width of the second of `in_cells`."""
+        return self.width
+
     def _fc6(self, pooled: Tensor) -> Tensor:
         if pooled.is_contiguous():
             return self.fc6(pooled.flatten(1))
@@ -45,6 +54,15 @@ class ConvolutionalStage(nn.Module):
     def forward(self, pooled: Tensor) -> Tensor:
         """Return patch features (P, K) of pooled maps (P, D, s, s)."""
         return run(self.stage, pooled).mean(dim=(2, 3))
+
+    def in_cells(self, pooled: Tensor, cells: int) -> tuple[Tensor, Tensor]:
+        """Return patch features (P, K), and those of each of cells x cells places of the patch, (P, K * cells * cells)."""
+        maps = run(self.stage, pooled)  # (P, K, t, t)
+        return maps.mean(dim=(2, 3)), F.adaptive_avg_pool2d(maps, cells).flatten(1)
+
+    def width_in_cells(self, cells: int) -> int:
+        """Return the width of the second of `in_cells`."""
+        return self.width * cells * cells
 
     def train(self, mode: bool = True) -> "ConvolutionalStage":
         """Return itself in training mode, with pretrained batch norm left as it is."""

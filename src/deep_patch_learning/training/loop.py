@@ -120,6 +120,7 @@ class Trainer:
                 recipe.refinements,
                 recipe.refinement_width,
                 recipe.regression,
+                recipe.refinement_cells,
             )
         self.bare = cast(Any, network)
         backbone: Backbone = self.bare.backbone

@@ -59,6 +59,7 @@ class Recipe:
     # refinement, where `heads` name it
     refinements: int = 3  # classifiers of patches, each learning from the seeds of the one before
     refinement_width: int = 2048  # of their hidden layer; 0 means none
+    refinement_cells: int = 1  # places along a patch's side whose features it reads one by one; ResNet-50 and lite0
     seeds: SeedsName = (
         "best"  # the patches of a present class that a classifier learns from; given: another run's boxes
     )
@@ -112,7 +113,15 @@ class Recipe:
             value = getattr(self, field)
             if value not in get_args(kind):
                 raise RunError(f"recipe: {field} = '{value}' is not known.{did_you_mean(str(value), get_args(kind))}")
-        for field in ("steps", "batch_images", "images_per_pass", "filters", "refinements", "seeds_per_class"):
+        for field in (
+            "steps",
+            "batch_images",
+            "images_per_pass",
+            "filters",
+            "refinements",
+            "refinement_cells",
+            "seeds_per_class",
+        ):
             if getattr(self, field) < 1:
                 raise RunError(f"recipe: {field} = {getattr(self, field)}; it must be at least 1.")
         for field in (
