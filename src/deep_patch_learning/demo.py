@@ -156,7 +156,7 @@ def show(figures: dict[str, Any]) -> None:
     table = Table(title="The embedded world, pictures not trained on", title_justify="left")
     table.add_column("", no_wrap=True)
     for key in SHOWN:
-        table.add_column(key.replace("_", " "), justify="right")
+        table.add_column("recall at 80 %" if key == "recall_at_80" else key.replace("_", " "), justify="right")
     for row in rows(figures):
         table.add_row(row["name"], *(showing.number(row.get(key)) for key in SHOWN))
     showing.out.print(table)

@@ -51,7 +51,7 @@ def figures_of(hand, with_boxes=True):
     figures |= {"AP_11pt": {first: 1.0, second: 2.0}, "positives": {first: 4, second: 4}}
     if with_boxes:
         figures |= {"CorLoc": 43.21, "CorLoc_per_class": {first: 33.21, second: 53.21}}
-        figures |= {"detection_mAP": 12.34, "instance_recall": 23.45, "CorLoc_rule": "IoU >= 0.5, difficult boxes in"}
+        figures |= {"detection_mAP": 12.34, "recall_at_80": 23.45, "CorLoc_rule": "IoU >= 0.5, difficult boxes in"}
     return figures
 
 

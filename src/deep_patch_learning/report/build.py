@@ -38,7 +38,7 @@ _NOTES = {
     "mAP": "average precision of the tags, all-point, mean over the classes",
     "CorLoc": "pictures in which the best box of a tag lies on a true object, mean over the classes",
     "detection_mAP": "average precision of all boxes, as of a detector",
-    "instance_recall": "true objects on which at least one found box lies",
+    "recall_at_80": "true objects that are found while 80 % of the boxes are right, mean over the classes",
 }
 _DOUBTS = (
     "Pictures in which the network and the tag disagree and the network is sure, the surest first. Look at each: the lower the "

@@ -20,6 +20,7 @@ TITLES: dict[str, tuple[str, str]] = {
     "mAP_11pt": ("mAP, 11-point", WHAT),
     "CorLoc": ("CorLoc", WHERE),
     "detection_mAP": ("Detection mAP", WHERE),
+    "recall_at_80": ("Recall at 80 %", WHERE),
     "instance_recall": ("Instance recall", WHERE),
 }
 # the same per class: key of the dict in the figures, title, kind, the mean's key
