@@ -1,0 +1,33 @@
+"""What the refinement is for: more of all objects, several in one picture too, than the paper's heads find from the same tags."""
+
+from pathlib import Path
+
+from deep_patch_learning import verbs
+from deep_patch_learning.data.tags import read_tags
+from deep_patch_learning.data.truth import read_truth
+from deep_patch_learning.data.world import make_world
+from deep_patch_learning.predict import load, recipe_picking
+from deep_patch_learning.training.recipe import Recipe, recipe_patches, refined_world, world
+
+
+def measured(recipe: Recipe, listing: Path, folder: Path, **picking: str) -> dict:
+    """Return the figures on test pictures after training on the others."""
+    training, testing = (
+        verbs.prepare(read_tags(listing, split), recipe_patches(recipe), folder / "patches")
+        for split in ("train", "test")
+    )
+    verbs.train(training, recipe, folder / recipe.name, device="cpu")
+    model = load(folder / recipe.name, "cpu")
+    model.picking = recipe_picking(recipe.replace(**picking))
+    truth = read_truth(listing, testing.pictures)
+    return verbs.measure(verbs.predict(model, testing), testing.pictures.labels, truth)
+
+
+def test_the_refinement_finds_more_of_all_objects(tmp_path: Path) -> None:
+    """Seen here: 25 -> 61 at a precision of 80 %; CorLoc 65 -> 88, mAP 92 -> 95."""
+    listing = make_world(tmp_path / "drawn", train=300, test=120, seed=1)
+    paper = measured(world(steps=500).replace(seed=1), listing, tmp_path, picking="best", boxes="best-first")
+    refined = measured(refined_world(steps=500).replace(seed=1), listing, tmp_path)
+    assert refined["recall_at_80"] >= paper["recall_at_80"] + 15
+    assert refined["CorLoc"] >= paper["CorLoc"]
+    assert refined["mAP"] >= paper["mAP"] - 1
