@@ -13,7 +13,7 @@ from deep_patch_learning import verbs
 from deep_patch_learning.errors import RunError, TrainingError
 from deep_patch_learning.model.network import ALL_HEADS, HEADS
 from deep_patch_learning.model.offsets import decoded, inside
-from deep_patch_learning.model.seeds import Several
+from deep_patch_learning.model.seeds import Several, Vote
 from deep_patch_learning.picking import Picking
 from deep_patch_learning.predict import Picture, load, score_pictures
 from deep_patch_learning.training.checkpoint import read_checkpoint, save_checkpoint
@@ -185,16 +185,19 @@ def test_weights_without_a_refinement_do_not_pass_for_ones_with_it(
 
 
 def test_recipe_and_heads_by_name() -> None:
-    recipe = choose("refined", "", 0, ["seeds_per_class=7", "seed_share=0.3"], {"backbone": "vgg16"})
+    recipe = choose("refined", "", 0, ["seeds=several", "seeds_per_class=7", "seed_share=0.3"], {"backbone": "vgg16"})
     assert recipe.heads == ALL_HEADS
     assert recipe_refinement(recipe).seeds == Several(7, 0.3, 0.5)
+    voted = recipe_refinement(refined().replace(seed_sharpness=2.0, seed_area_power=0.5))
+    assert voted.seeds == Vote(2.0, 0.5)  # and not the vote's settings of testing
     assert choose("modern", "", 0, [], {}) == modern()
     assert choose("refined", "both", 0, [], {}).heads == HEADS
     assert (heads_of("all"), heads_of("both"), heads_of("refinement")) == (ALL_HEADS, HEADS, ("refinement",))
     assert heads_of("refinement,discovery") == ("discovery", "refinement")
     with pytest.raises(RunError, match="Did you mean 'refinement'"):
         heads_of("refinment")
-    assert refined().replace(name="modern", heads=HEADS, seeds="best", regression=False) == modern()
+    picking = {"vote_sharpness": 0.5, "area_power": 0.25}
+    assert refined().replace(name="modern", heads=HEADS, seeds="best", regression=False, **picking) == modern()
 
 
 @pytest.mark.parametrize(

@@ -281,8 +281,13 @@ def modern(backbone: str = "resnet50", steps: int = 2_500) -> Recipe:
 
 
 def refined(backbone: str = "resnet50", steps: int = 2_500) -> Recipe:
-    """Return `modern` with a refinement beside the paper's heads: boxes are its, and are moved onto whole objects."""
-    return modern(backbone, steps).replace(name="refined", heads=ALL_HEADS, seeds="several", regression=True)
+    """Return `modern` with a refinement beside the paper's heads: boxes are its, and are moved onto whole objects.
+
+    Patches are heard in the vote with a high power of its probabilities, which are sharper than the heads' scores.
+    """
+    return modern(backbone, steps).replace(
+        name="refined", heads=ALL_HEADS, seeds="vote", regression=True, vote_sharpness=8.0, area_power=0.0
+    )
 
 
 def world(backbone: str = "tiny", steps: int = 700) -> Recipe:
@@ -319,8 +324,7 @@ def world(backbone: str = "tiny", steps: int = 700) -> Recipe:
 
 
 def refined_world(backbone: str = "tiny", steps: int = 700) -> Recipe:
-    """Return `world` with a refinement beside the paper's heads. Its probabilities are sharper than the heads' scores in effect,
-    so that patches are heard in the vote with a high power of them."""
+    """Return `world` with a refinement beside the paper's heads, as `refined` is `modern` with one."""
     return world(backbone, steps).replace(
         name="refined-world",
         heads=ALL_HEADS,
