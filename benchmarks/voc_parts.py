@@ -1,0 +1,160 @@
+"""What each part beyond the paper adds on VOC 2007: trainings of equal length, tags, boxes and speed.
+
+    python benchmarks/voc_parts.py VOC2007 --weights resnet50_imagenet.safetensors --out parts [--rows NAME,...] [--seeds 0,1,2]
+    python benchmarks/voc_parts.py VOC2007 --weights resnet50_imagenet.safetensors --out parts --collect
+
+Each row is trained on the tags of --split and measured on --test-split at one scale; several processes can take different rows in
+the same folder, and what is there is not done again. `--collect` writes results/voc2007_parts.csv from what is there.
+"""
+
+import argparse
+import csv
+import json
+import re
+import time
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from datetime import date
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from deep_patch_learning import verbs
+from deep_patch_learning.data.tags import read_tags
+from deep_patch_learning.data.truth import read_truth
+from deep_patch_learning.model.network import ALL_HEADS
+from deep_patch_learning.predict import load
+from deep_patch_learning.reproduce.bench import machine, training_time
+from deep_patch_learning.training.recipe import modern, recipe_patches, seed_numbers
+from deep_patch_learning.training.run import RunFolder, write_atomically
+
+RESULTS = Path(__file__).parent.parent / "results"
+FIGURES = ("mAP", "mAP_11pt", "CorLoc", "detection_mAP", "detection_mAP_11pt", "recall_at_80")
+SCALES, TEST_SCALES = (480, 600, 720), (600,)
+
+
+@dataclass(frozen=True)
+class Row:
+    """A network of the table: what it changes in `modern`, and whose boxes it learns from."""
+
+    changes: dict[str, Any] = field(default_factory=dict)
+    boxes_from: str | None = None
+
+
+REFINED = {"heads": ALL_HEADS, "max_patches": 256, "vote_sharpness": 8.0, "area_power": 0.0}
+VOTED = REFINED | {"seeds": "vote"}
+MOVED = VOTED | {"regression": True}
+PLACED = MOVED | {"refinement_cells": 2}
+SECOND = PLACED | {"seeds": "given", "refinements": 1, "seeds_per_class": 1}
+ROWS = {
+    "two heads": Row(),
+    "two heads (near)": Row({"near": True}),
+    "one refinement": Row(REFINED | {"refinements": 1}),
+    "three refinements": Row(REFINED),
+    "seeds by vote": Row(VOTED),
+    "several seeds": Row(REFINED | {"seeds": "several"}),
+    "boxes moved": Row(MOVED),
+    "places told apart": Row(PLACED),
+    "near patches": Row(PLACED | {"near": True}),
+    "second round": Row(SECOND, "two heads"),
+    "second round (near)": Row(SECOND | {"near": True}, "two heads (near)"),
+}
+
+
+def recipe_of(row: Row, options: argparse.Namespace, seed: int) -> Any:
+    """Return the recipe of a row."""
+    changes = dict(row.changes)
+    backbone = options.backbone + ("-near" if changes.pop("near", False) else "")
+    weights = str(Path(options.weights).resolve())
+    return modern(backbone, options.steps).replace(weights=weights, scales=SCALES, seed=seed, **changes)
+
+
+def folder_of(name: str, options: argparse.Namespace, seed: int) -> Path:
+    """Return the run folder of a row."""
+    return options.out / f"{re.sub(r'[^a-z]+', '-', name).strip('-')}-{options.split}-{seed}"
+
+
+def measure_row(name: str, options: argparse.Namespace, seed: int) -> None:
+    """Train and measure a row, unless that was done; the row whose boxes it learns from comes first."""
+    row, folder = ROWS[name], folder_of(name, options, seed)
+    kept = folder / "measured.json"
+    if kept.exists():
+        return
+    if row.boxes_from is not None:
+        measure_row(row.boxes_from, options, seed)
+    recipe = recipe_of(row, options, seed)
+    training = prepared(options, options.split, recipe)
+    teacher = None if row.boxes_from is None else folder_of(row.boxes_from, options, seed)
+    given = verbs.given_boxes(training, recipe, folder, teacher, options.device)
+    trainer = verbs.train(training, recipe, folder, device=options.device, given=given, description=f"{name}, {seed}")
+    if not trainer.finished:
+        raise KeyboardInterrupt
+    del trainer
+    torch.cuda.empty_cache()
+    testing = prepared(options, options.test_split, recipe)
+    model = load(folder, options.device if options.device != "auto" else None, scales=TEST_SCALES)
+    began = time.perf_counter()
+    found = verbs.predict(model, testing, description=f"{name}, {seed}")
+    spent = time.perf_counter() - began
+    figures = verbs.measure(found, testing.pictures.labels, read_truth(options.data, testing.pictures))
+    seconds, speed = training_time(RunFolder(folder).read_log())
+    result = {key: round(figures[key], 2) for key in FIGURES}
+    if options.split == options.test_split or options.split == "trainval":
+        result |= {"mAP": "", "mAP_11pt": ""}  # of tags that were trained on
+    result |= {"visits": recipe.steps * recipe.batch_images, "training_seconds": round(seconds, 1)}
+    result |= {"visits_per_second": round(speed or 0, 1), "test_images_per_second": round(len(found) / spent, 1)}
+    result |= {"CorLoc_per_class": figures["CorLoc_per_class"], "machine": machine(options.device)}
+    write_atomically(kept, json.dumps(result | {"date": date.today().isoformat()}))
+    print(name, seed, {key: result[key] for key in FIGURES}, flush=True)
+
+
+def prepared(options: argparse.Namespace, split: str, recipe: Any) -> verbs.Prepared:
+    """Return the pictures of a list with their patches."""
+    return verbs.prepare(verbs.limited(read_tags(options.data, split), options.limit), recipe_patches(recipe))
+
+
+def collect(options: argparse.Namespace, seeds: Iterable[int]) -> None:
+    """Write all that was measured."""
+    rows = []
+    command = f"python benchmarks/voc_parts.py {options.data.name} --split {options.split} --steps {options.steps}"
+    for name in ROWS:
+        for seed in seeds:
+            kept = folder_of(name, options, seed) / "measured.json"
+            if kept.exists():
+                found = json.loads(kept.read_text())
+                found.pop("CorLoc_per_class")
+                about = {"row": name, "seed": seed, "trained_on": options.split, "measured_on": options.test_split}
+                rows.append(about | found | {"backbone": options.backbone, "command": command})
+    with (RESULTS / "voc2007_parts.csv").open("w", newline="") as file:
+        writer = csv.DictWriter(file, rows[0].keys())
+        writer.writeheader()
+        writer.writerows(rows)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser()
+    parser.add_argument("data", type=Path)
+    parser.add_argument("--weights", required=True)
+    parser.add_argument("--out", type=Path, required=True)
+    parser.add_argument("--backbone", default="resnet50-v1")
+    parser.add_argument("--rows", default=",".join(ROWS))
+    parser.add_argument("--seeds", default="0")
+    parser.add_argument("--steps", type=int, default=1000)
+    parser.add_argument("--split", default="train")
+    parser.add_argument("--test-split", default="val")
+    parser.add_argument("--device", default="auto")
+    parser.add_argument("--limit", type=int)
+    parser.add_argument("--collect", action="store_true")
+    options = parser.parse_args()
+    seeds = seed_numbers(options.seeds)
+    if options.collect:
+        collect(options, seeds)
+        return
+    for name in options.rows.split(","):
+        for seed in seeds:
+            measure_row(name.strip(), options, seed)
+
+
+if __name__ == "__main__":
+    main()
