@@ -22,7 +22,7 @@ ENLARGED, COLUMNS = 3, 4
 def main() -> None:
     folder = Path(sys.argv[1])
     listing = folder / "world" / "world.jsonl"
-    model = load(folder / "runs" / "refined")
+    model = load(folder / "runs" / "second")
     pictures = verbs.limited(read_tags(listing, "test"), 2 * COLUMNS)
     prepared = verbs.prepare(pictures, model.patch_generator, folder / "patches")
     truth = read_truth(listing, pictures)

@@ -173,9 +173,9 @@ def main() -> None:
             [torch.from_numpy(image) for image in pool.map(each.read, range(len(each)))] for each in (training, testing)
         )
     machine = torch.cuda.get_device_name() if device == "cuda" else f"{platform.machine()}, {os.cpu_count()} cores"
-    command = (
-        f"python benchmarks/detector_on_labels.py {options.data.name} {options.labels.name} --steps {options.steps}"
-    )
+    settings = f"--steps {options.steps} --batch {options.batch} --size {options.size} --seed {options.seed}"
+    weights = f"--weights {options.weights.name}{' --stride-in-first' * options.stride_in_first}"
+    command = f"python benchmarks/detector_on_labels.py {options.data.name} {options.labels.name} {weights} {settings}"
     rows: list[dict] = []
     for name, boxes in (("tags", found_boxes(options.labels, training)), ("true boxes", true_boxes(truth))):
         torch.manual_seed(options.seed)

@@ -26,6 +26,7 @@ from deep_patch_learning.data.truth import read_truth
 from deep_patch_learning.model.network import ALL_HEADS
 from deep_patch_learning.predict import load
 from deep_patch_learning.reproduce.bench import machine, training_time
+from deep_patch_learning.second_round import find_given
 from deep_patch_learning.training.recipe import modern, recipe_patches, seed_numbers
 from deep_patch_learning.training.run import RunFolder, write_atomically
 
@@ -86,7 +87,7 @@ def measure_row(name: str, options: argparse.Namespace, seed: int) -> None:
     recipe = recipe_of(row, options, seed)
     training = prepared(options, options.split, recipe)
     teacher = None if row.boxes_from is None else folder_of(row.boxes_from, options, seed)
-    given = verbs.given_boxes(training, recipe, folder, teacher, options.device)
+    given = find_given(training, recipe, folder, teacher, options.device)
     trainer = verbs.train(training, recipe, folder, device=options.device, given=given, description=f"{name}, {seed}")
     if not trainer.finished:
         raise KeyboardInterrupt

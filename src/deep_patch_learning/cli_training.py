@@ -40,10 +40,12 @@ def train(
     split: Split = None,
     val_split: ValSplit = None,
     val_share: ValShare = None,
-    recipe: Annotated[str, typer.Option(help="paper, modern, refined or world.")] = "modern",
+    recipe: Annotated[str, typer.Option(help="paper, modern, refined, world or refined-world.")] = "modern",
     backbone: Annotated[
         str | None,
-        typer.Option(help="caffenet, alexnet, vgg16, vgg16-caffe, resnet50, lite0, tiny, timm:NAME"),
+        typer.Option(
+            help="caffenet, alexnet, vgg16, vgg16-caffe, resnet50, resnet50-v1, lite0, tiny, timm:NAME; see the README."
+        ),
     ] = None,
     weights: Annotated[
         str | None, typer.Option(help="imagenet, a torchvision name, a .pth, .safetensors or .caffemodel, or none.")
@@ -80,25 +82,31 @@ def train(
     from deep_patch_learning.data.check_names import names_written_twice
     from deep_patch_learning.data.holding_out import read_apart
     from deep_patch_learning.devices import usable_device
+    from deep_patch_learning.errors import RunError
     from deep_patch_learning.model.backbones import check_name
     from deep_patch_learning.model.weights import check_source
     from deep_patch_learning.patch_layers import before_training, distil_patch_layers
     from deep_patch_learning.progress import console
-    from deep_patch_learning.training.recipe import choose, recipe_patches
+    from deep_patch_learning.second_round import check_teacher, find_given
+    from deep_patch_learning.training.recipe import SECOND_ROUND, choose, recipe_patches
     from deep_patch_learning.training.run import RunFolder
     from deep_patch_learning.training.sizing import choose_sized
 
     options = {"backbone": backbone, "weights": weights, "patches": patches, "steps": steps, "scales": scales}
     options = {key: value for key, value in options.items() if value is not None}
-    changes = [*changes, "seeds=given"] if boxes_from is not None else changes
+    if boxes_from is not None:
+        if any(change.partition("=")[0].strip() == "seeds" for change in changes):
+            raise RunError("--boxes-from and --set seeds: the boxes are the seeds. Give one of the two.")
+        changes = [*SECOND_ROUND, *changes]
     chosen = choose(recipe, heads, seed, changes, options)
     # what can fail at once fails before an hour of patches
     check_name(chosen.backbone)
     check_source(chosen.weights)
     usable_device(device)
-    verbs.check_boxes_from(chosen, out, boxes_from)
+    check_teacher(chosen, out, boxes_from)
     run = RunFolder(out)
     pictures, held_out = read_apart(data, split, val_split, val_share, seed, limit)
+    check_teacher(chosen, out, boxes_from, pictures.classes)
     chosen, size = choose_sized(recipe, heads, seed, changes, options, len(pictures), run)
     layers = before_training(patch_layers, chosen, out, distil_steps, teacher, teacher_backbone)
     if layers is not None:
@@ -116,7 +124,7 @@ def train(
     source |= {} if apart is None else {"val_split": val_split, "val_share": val_share}
     if layers is not None and distil_patch_layers(prepared, layers, source, device) is None:
         raise typer.Exit(130)
-    given = verbs.given_boxes(prepared, chosen, out, boxes_from, device_or_none(device))
+    given = find_given(prepared, chosen, out, boxes_from, device_or_none(device), workers)
     source |= {} if boxes_from is None else {"boxes_from": str(boxes_from.resolve())}
     trainer = verbs.train(prepared, chosen, out, source, device, devices=devices, held_out=apart, given=given)
     if not trainer.finished:

@@ -17,10 +17,12 @@ from deep_patch_learning.errors import RunError
 from deep_patch_learning.evaluation import corloc
 from deep_patch_learning.predict import load
 from deep_patch_learning.progress import bar, console
-from deep_patch_learning.training.recipe import HEADS, Recipe, recipe_patches, refined_world, world
+from deep_patch_learning.second_round import find_given
+from deep_patch_learning.training.recipe import HEADS, Recipe, recipe_patches, refined_world, second_round, world
 from deep_patch_learning.training.run import RunFolder
 
 TITLES = {
+    "second": "second round",
     "refined": "both heads and refinement",
     "both": "both heads (the paper)",
     "classification": "classification alone",
@@ -30,7 +32,7 @@ SHOWN = ("mAP", "mAP_11pt", "CorLoc", "detection_mAP", "recall_at_80")
 
 
 def ways(recipe: str, seed: int, steps: int | None = None) -> dict[str, Recipe]:
-    """Return the recipe of each training; the report is about the first: with a refinement, or the paper's two heads."""
+    """Return the recipe of each training, in their order: with a refinement and a second round, or the paper's two heads."""
     if recipe not in ("refined-world", "world"):
         raise RunError(
             f"--recipe {recipe}: the demo has refined-world, which is the usual one, and world: the paper's two heads."
@@ -38,8 +40,10 @@ def ways(recipe: str, seed: int, steps: int | None = None) -> dict[str, Recipe]:
     steps = steps or world().steps
     paper = world(steps=steps).replace(seed=seed)
     alone = {name: paper.replace(heads=(name,)) for name in HEADS}
-    refined = {"refined": refined_world(steps=steps).replace(seed=seed)} if recipe == "refined-world" else {}
-    return {**refined, "both": paper, **alone}
+    if recipe == "world":
+        return {"both": paper, **alone}
+    refined = refined_world(steps=steps).replace(seed=seed)
+    return {"refined": refined, "second": second_round(refined), "both": paper, **alone}
 
 
 def run_demo(
@@ -65,12 +69,14 @@ def run_demo(
     figures: dict[str, Any] = {}
     predictions = {}
     for name, chosen in recipes.items():
-        verbs.train(training, chosen, out / "runs" / name, {"path": str(listing), "split": "train"}, description=name)
+        source = {"path": str(listing), "split": "train"}
+        given = find_given(training, chosen, out / "runs" / name, out / "runs" / "refined", cache=out / "patches")
+        verbs.train(training, chosen, out / "runs" / name, source, description=name, given=given)
         predictions[name] = verbs.predict(load(out / "runs" / name), testing, 8, f"{name} on test pictures")
         measured = verbs.measure(predictions[name], testing.pictures.labels, truth)
         figures[name] = {key: measured[key] for key in SHOWN if key in measured} | {"measured": measured}
     figures["naive"] = naive_boxes(truth, testing.pictures.classes)
-    shown = next(iter(recipes))
+    shown = next(name for name in TITLES if name in recipes)
     report = _report(out, shown, figures, testing, predictions[shown], truth)
     for name in recipes:
         figures[name].pop("measured")

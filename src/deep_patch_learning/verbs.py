@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import Any, cast
+from typing import Any
 
 import numpy as np
 
@@ -22,13 +22,7 @@ from deep_patch_learning.progress import bar, console
 from deep_patch_learning.tag_measure import TagMeasure
 from deep_patch_learning.training import forecast
 from deep_patch_learning.training.early_stop import HeldOut
-from deep_patch_learning.training.given_boxes import (
-    GivenBoxes,
-    GivenBoxesTrainer,
-    boxes_of_tags,
-    read_given,
-    write_given,
-)
+from deep_patch_learning.training.given_boxes import GivenBoxes, GivenBoxesTrainer, keep_given, waiting
 from deep_patch_learning.training.loop import Progress, Trainer, Writing
 from deep_patch_learning.training.recipe import Recipe
 from deep_patch_learning.training.run import RunFolder, fingerprint
@@ -86,12 +80,16 @@ def train(
     A `trainer` can be handed in, made with `RunFolder(out)` and the same recipe: that of a peer, for example.
     With `held_out` pictures the weights that are best on their tags are kept, and training ends when those got clearly worse (see
     `training.early_stop`); a trainer that is handed in sees to that itself.
-    With `given` boxes (see `given_boxes`) a refinement learns from them.
+    With `given` boxes (see `second_round`) a refinement learns from them; a recipe with `seeds="given"` needs them.
     The returned trainer is not `finished` when Ctrl-C ended it early; everything is saved then too.
     """
     run = RunFolder(out)
     if trainer is None:
         measured = None if held_out is None else _measured(held_out, recipe, run)
+        if (recipe.seeds == "given") != (given is not None):
+            raise RunError(
+                f"recipe: seeds = '{recipe.seeds}' and boxes {'not ' if given is None else ''}given do not fit together."
+            )
         kind = Trainer if given is None else partial(GivenBoxesTrainer, given=given)
         trainer = kind(
             recipe, prepared.pictures, prepared.patches, run, device, writing, devices=devices, held_out=measured
@@ -99,8 +97,8 @@ def train(
     if trainer.team.first:
         # after all that may fail, so that nothing half-made is left
         run.begin(recipe, prepared.pictures, source or {}, None if held_out is None else held_out.pictures)
-        if given is not None and not run.given_boxes.exists():
-            write_given(run.given_boxes, prepared.pictures.names, prepared.pictures.classes, given)
+        if given is not None:
+            keep_given(run.given_boxes, waiting(out), prepared.pictures.names, prepared.pictures.classes, given)
     trainer.team.wait()
     start = str(trainer.filled or "all layers start at random: give --weights for pretrained ones")
     console.print(start, markup=False, soft_wrap=True)
@@ -120,40 +118,6 @@ def train(
 
         trainer.fit(on_step)
     return trainer
-
-
-def check_boxes_from(recipe: Recipe, out: str | Path, teacher: str | Path | None) -> None:
-    """Raise `RunError` unless the recipe needs no given boxes, or a finished run gives them, or the run in `out` has them."""
-    if recipe.seeds != "given" or RunFolder(out).given_boxes.exists():
-        return
-    if teacher is None:
-        raise RunError("recipe: seeds = 'given' needs the run whose boxes are given. Name it with --boxes-from RUN.")
-    RunFolder(teacher).must_be_finished()
-
-
-def given_boxes(
-    prepared: Prepared, recipe: Recipe, out: str | Path, teacher: str | Path | None = None, device: str | None = None
-) -> list[GivenBoxes] | None:
-    """Return the boxes that a refinement is to learn from, where the recipe says `given`: the run `teacher` finds them now.
-
-    A run that was begun in `out` goes on with those it was begun with.
-    """
-    if recipe.seeds != "given":
-        return None
-    pictures, kept = prepared.pictures, RunFolder(out).given_boxes
-    check_boxes_from(recipe, out, teacher)
-    if kept.exists():
-        return read_given(kept, pictures.names, pictures.classes)
-    model = load(cast(Path, teacher), device)
-    if tuple(model.classes) != tuple(pictures.classes):
-        raise RunError(
-            f"{teacher}: knows other classes than these pictures are tagged with. Train it on the same tags."
-        )
-    found = predict(model, prepare(pictures, model.patch_generator), description="boxes to learn from")
-    return [
-        boxes_of_tags(one, labels, recipe.seeds_per_class, recipe.seed_floor)
-        for one, labels in zip(found, pictures.labels, strict=True)
-    ]
 
 
 def _measured(held_out: Prepared, recipe: Recipe, run: RunFolder) -> HeldOut:

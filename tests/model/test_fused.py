@@ -93,6 +93,15 @@ def test_copies_follow_weights_that_move_to_other_memory(plain_kernels: None) ->
         torch.testing.assert_close(fused.run_fused(body, images.double()), body(images.double()))
 
 
+def test_a_network_that_was_asked_first_can_learn(plain_kernels: None) -> None:
+    body = nn.Sequential(nn.Conv2d(8, 8, 3), nn.ReLU())
+    images = torch.randn(2, 8, 9, 9)
+    with torch.inference_mode():
+        fused.run_fused(body, images)
+    fused.run_fused(body, images).sum().backward()
+    assert body[0].weight.grad is not None
+
+
 def test_a_second_forward_pass_leaves_the_first_one_its_gradient(plain_kernels: None) -> None:
     torch.manual_seed(0)
     body = nn.Sequential(nn.Conv2d(8, 8, 3), nn.ReLU())

@@ -10,6 +10,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from torchvision.ops import box_iou
 
 from deep_patch_learning.data.batch import Batch
+from deep_patch_learning.errors import ModelError
 from deep_patch_learning.losses import HeadLosses
 from deep_patch_learning.model.build import build_network
 from deep_patch_learning.model.maximum import patch_rows
@@ -265,8 +266,7 @@ def test_a_network_with_all_heads(hidden: int) -> None:
     assert alone.refinement.offsets is None
 
 
-@pytest.mark.parametrize("chunk", [None, 3])
-def test_a_refinement_that_tells_places_of_a_patch_apart(chunk: int | None) -> None:
+def test_a_refinement_that_tells_places_of_a_patch_apart() -> None:
     torch.manual_seed(0)
     network = build_network("resnet50", CLASSES, ALL_HEADS, 8, refinement_width=16, refinement_cells=2)[0].eval()
     assert network.refinement.hidden[0].in_features == 4 * 2048
@@ -277,10 +277,12 @@ def test_a_refinement_that_tells_places_of_a_patch_apart(chunk: int | None) -> N
         # four equal quarters of 4 x 4 cells: their mean is the mean of all
         torch.testing.assert_close(placed.view(3, 2048, 4).mean(dim=2), features)
         batch = some_batch([4, 3], 0)._replace(patches=some_batch([4, 3], 0).patches.float())
-        whole, parts = network(batch), network(batch, chunk=chunk)
+        whole, parts = network(batch), network(batch, chunk=3)
     torch.testing.assert_close(parts.refinement.heads, whole.refinement.heads)
     torch.testing.assert_close(parts.discovery, whole.discovery)
-    assert build_network("tiny", CLASSES, ALL_HEADS, 8, refinement_cells=2)[0].refinement.hidden[0].in_features == 128
+    for backbone, cells in (("tiny", 2), ("resnet50", 5)):
+        with pytest.raises(ModelError, match="at most"):
+            build_network(backbone, CLASSES, ALL_HEADS, 8, refinement_cells=cells)
 
 
 def test_the_papers_heads_stay_as_they_are() -> None:

@@ -1,7 +1,9 @@
 """A second round: boxes of a finished run become seeds, scaled and mirrored with their picture, and survive a resume."""
 
 import json
+import os
 import shutil
+import signal
 from pathlib import Path
 
 import numpy as np
@@ -16,12 +18,16 @@ from deep_patch_learning.data.transforms import lay_out
 from deep_patch_learning.errors import RunError
 from deep_patch_learning.model.network import ALL_HEADS
 from deep_patch_learning.prediction import Prediction
+from deep_patch_learning.second_round import check_teacher, find_given
+from deep_patch_learning.training.checkpoint import read_checkpoint
 from deep_patch_learning.training.given_boxes import (
     GivenBoxes,
     GivenBoxesTrainer,
     boxes_of_tags,
     read_given,
     seeds_among,
+    source_of,
+    waiting,
     write_given,
 )
 from deep_patch_learning.training.recipe import Recipe
@@ -75,18 +81,22 @@ def test_written_and_read_again(tmp_path: Path) -> None:
         boxes_of_tags(found(), np.array([1, 0, 1])),
         GivenBoxes(np.zeros((0, 4), np.float32), np.zeros(0, np.int64)),
     ]
-    write_given(tmp_path / "g.jsonl", ["a", "b"], CLASSES, given)
+    write_given(tmp_path / "g.jsonl", {"boxes_from": "x"}, ["a", "b"], CLASSES, given)
+    assert source_of(tmp_path / "g.jsonl") == {"boxes_from": "x"}
     again = read_given(tmp_path / "g.jsonl", ["b", "a"], CLASSES)
     for one, other in zip(again, reversed(given), strict=True):
         assert np.array_equal(one.boxes, other.boxes)
         assert np.array_equal(one.classes, other.classes)
 
 
-@pytest.mark.parametrize("content", ["not json\n", '{"image": "a", "boxes": [["lion", 1, 2, 3, 4]]}\n', "", "[]\n"])
+@pytest.mark.parametrize(
+    "content", ["not json\n", '{}\n{"image": "a", "boxes": [["lion", 1, 2, 3, 4]]}\n', "", "[]\n[]\n"]
+)
 def test_a_damaged_file_is_named(tmp_path: Path, content: str) -> None:
     (tmp_path / "g.jsonl").write_text(content)
     with pytest.raises(RunError, match=r"g\.jsonl: is damaged"):
         read_given(tmp_path / "g.jsonl", ["a"], CLASSES)
+    assert source_of(tmp_path / "g.jsonl") == {}
 
 
 @settings(max_examples=40, deadline=None)
@@ -107,10 +117,8 @@ def test_seeds_lie_where_the_picture_was_scaled_and_mirrored_to(pictures: list, 
     patches = [np.concatenate((boxes(count), one.boxes)) for (count, _, _), one in zip(pictures, given, strict=True)]
     flips = [flip for *_, flip in pictures]
     layout = lay_out([(80, 60)] * len(pictures), patches, 160, flips)
-    seeds = seeds_among(layout.patches, layout.counts, given, 3) if len(layout.patches) else None
+    seeds = seeds_among(layout.patches, layout.counts, given, 3)
     for image, (one, flip) in enumerate(zip(given, flips, strict=True)):
-        if seeds is None:
-            break
         assert int(seeds.real[image].sum()) == len(one.classes)
         assert torch.equal(seeds.scores[image] > 0, seeds.real[image])
         wanted = one.boxes * 2
@@ -157,38 +165,81 @@ def test_all_learn_from_the_given_boxes_but_the_two_streams(
         GivenBoxesTrainer(second_recipe, pictures, small_prepared.patches, RunFolder(tmp_path), "cpu", given=given[:1])
 
 
-def test_a_second_round_resumes_without_the_first(
+def test_a_second_round_stops_and_resumes_without_the_first(
     second_recipe: Recipe, small_run: Path, small_prepared: verbs.Prepared, tmp_path: Path
 ) -> None:
-    teacher = tmp_path / "first"
+    teacher, recipe = tmp_path / "first", second_recipe.replace(steps=6)
     shutil.copytree(small_run, teacher)
-    recipe = second_recipe.replace(steps=2)
-    given = verbs.given_boxes(small_prepared, recipe, tmp_path / "second", teacher, "cpu")
+    given = find_given(small_prepared, recipe, tmp_path / "whole", teacher, "cpu")
     assert given is not None
-    assert all(
-        set(one.classes) == set(np.flatnonzero(row == 1))
-        for one, row in zip(given, small_prepared.pictures.labels, strict=True)
-    )
-    verbs.train(small_prepared, recipe, tmp_path / "second", device="cpu", given=given)
-    lines = (tmp_path / "second" / "given_boxes.jsonl").read_text().splitlines()
+    labels = small_prepared.pictures.labels
+    assert all(set(one.classes) == set(np.flatnonzero(row == 1)) for one, row in zip(given, labels, strict=True))
+    assert waiting(tmp_path / "whole").exists()
+    verbs.train(small_prepared, recipe, tmp_path / "whole", device="cpu", given=given)
+    assert not waiting(tmp_path / "whole").exists()
+    lines = (tmp_path / "whole" / "given_boxes.jsonl").read_text().splitlines()[1:]
     assert [json.loads(line)["image"] for line in lines] == list(small_prepared.pictures.names)
+
+    def stop_at_three(progress: object) -> None:
+        if progress.step == 3:  # type: ignore[attr-defined]
+            os.kill(os.getpid(), signal.SIGINT)
+
+    run = RunFolder(tmp_path / "halves")
+    given = find_given(small_prepared, recipe, run.folder, teacher, "cpu")
+    first = GivenBoxesTrainer(recipe, small_prepared.pictures, small_prepared.patches, run, "cpu", given=given)
+    run.begin(recipe, small_prepared.pictures, {})
+    waiting(run.folder).replace(run.given_boxes)
+    assert first.fit(stop_at_three) is False
     shutil.rmtree(teacher)
-    again = verbs.given_boxes(small_prepared, recipe, tmp_path / "second")
-    assert again is not None
-    assert all(np.array_equal(one.boxes, other.boxes) for one, other in zip(given, again, strict=True))
+    again = find_given(small_prepared, recipe, run.folder)
+    verbs.train(small_prepared, recipe, run.folder, device="cpu", given=again)
+    a, b = (read_checkpoint(tmp_path / name / "weights.safetensors")[1] for name in ("whole", "halves"))
+    assert all(torch.equal(a[name], b[name]) for name in a)
+
+
+def test_found_boxes_wait_for_a_training_that_failed_to_begin(
+    second_recipe: Recipe,
+    small_run: Path,
+    small_prepared: verbs.Prepared,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    first = find_given(small_prepared, second_recipe, tmp_path / "run", small_run, "cpu")
+
+    def never(*arguments: object, **options: object) -> None:
+        raise AssertionError("the boxes were found again")
+
+    monkeypatch.setattr(verbs, "predict", never)
+    second = find_given(small_prepared, second_recipe, tmp_path / "run", small_run, "cpu")
+    assert first is not None
+    assert second is not None
+    assert all(np.array_equal(one.boxes, other.boxes) for one, other in zip(first, second, strict=True))
+    with pytest.raises(AssertionError, match="found again"):  # other boxes are wanted
+        find_given(small_prepared, second_recipe.replace(seeds_per_class=1), tmp_path / "run", small_run, "cpu")
 
 
 def test_what_a_second_round_needs(
     second_recipe: Recipe, small_recipe: Recipe, small_run: Path, small_prepared: verbs.Prepared, tmp_path: Path
 ) -> None:
-    assert verbs.given_boxes(small_prepared, small_recipe, tmp_path) is None
+    assert find_given(small_prepared, small_recipe, tmp_path / "run") is None
     with pytest.raises(RunError, match="--boxes-from RUN"):
-        verbs.given_boxes(small_prepared, second_recipe, tmp_path)
+        find_given(small_prepared, second_recipe, tmp_path / "run")
     with pytest.raises(RunError, match="--recipe refined"):
         small_recipe.replace(seeds="given")
-    other = small_prepared.pictures
-    renamed = type(other)(tuple(f"x{name}" for name in other.classes), other.names, other.paths, other.labels)
+    for changes in ({"heads": ("refinement",)}, {"two_stream_tags": True}):
+        with pytest.raises(RunError, match="tags need another one"):
+            second_recipe.replace(**changes)
     with pytest.raises(RunError, match="knows other classes"):
-        verbs.given_boxes(
-            verbs.Prepared(renamed, small_prepared.patches, []), second_recipe, tmp_path, small_run, "cpu"
-        )
+        check_teacher(second_recipe, tmp_path / "run", small_run, ("lion",))
+    with pytest.raises(RunError, match="do not fit together"):
+        verbs.train(small_prepared, second_recipe, tmp_path / "run", device="cpu")
+    only_tags = tmp_path / "tags"
+    shutil.copytree(small_run, only_tags)
+    (only_tags / "config.toml").write_text(small_recipe.replace(heads=("classification",)).to_toml())
+    with pytest.raises(RunError, match="only classifies"):
+        check_teacher(second_recipe, tmp_path / "run", only_tags)
+    (tmp_path / "run").mkdir()
+    write_given(RunFolder(tmp_path / "run").given_boxes, {"boxes_from": "elsewhere"}, [], [], [])
+    with pytest.raises(RunError, match="learns from the boxes of elsewhere"):
+        check_teacher(second_recipe, tmp_path / "run", small_run)
+    check_teacher(second_recipe, tmp_path / "run", None)

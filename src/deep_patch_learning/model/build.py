@@ -42,7 +42,13 @@ def build_network(
         raise ModelError(f"no head was asked for. Choose among {', '.join(ALL_HEADS)}.")
     trunk = build_trunk(backbone)
     width: int = trunk.patch_features.width  # type: ignore[assignment]
-    placed = width if refinement_cells == 1 else trunk.patch_features.width_in_cells(refinement_cells)  # type: ignore[operator]
+    places: int = getattr(trunk.patch_features, "places", 1)  # fc6 has read what lies where
+    if not 1 <= refinement_cells <= places:
+        raise ModelError(
+            f"refinement_cells = {refinement_cells}, but the patch layers of {backbone} tell {places} places along a side "
+            f"apart. Use --set refinement_cells={places} at most."
+        )
+    placed = width * refinement_cells**2
     network = DeepPatchNet(
         trunk.backbone,
         SpatialPyramidPooling(trunk.pooled_size, trunk.backbone.stride),

@@ -23,15 +23,6 @@ class FullyConnected(nn.Module):
         hidden = self.dropout(torch.relu(self._fc6(pooled)))  # (P, hidden)
         return self.dropout(torch.relu(self.fc7(hidden)))  # (P, K)
 
-    def in_cells(self, pooled: Tensor, cells: int) -> tuple[Tensor, Tensor]:
-        """Return the features twice: fc6 has read what lies where."""
-        features = self(pooled)
-        return features, features
-
-    def width_in_cells(self, cells: int) -> int:
-        """Return the width of the second of `in_cells`."""
-        return self.width
-
     def _fc6(self, pooled: Tensor) -> Tensor:
         if pooled.is_contiguous():
             return self.fc6(pooled.flatten(1))
@@ -46,10 +37,11 @@ class FullyConnected(nn.Module):
 class ConvolutionalStage(nn.Module):
     """A residual network's last stage run on each patch, then averaged: the patch layers of a network without fc6 and fc7."""
 
-    def __init__(self, stage: nn.Module, width: int) -> None:
+    def __init__(self, stage: nn.Module, width: int, places: int = 4) -> None:
         super().__init__()
         self.stage = stage
         self.width = width
+        self.places = places  # along a side of its maps of a patch
 
     def forward(self, pooled: Tensor) -> Tensor:
         """Return patch features (P, K) of pooled maps (P, D, s, s)."""
@@ -59,10 +51,6 @@ class ConvolutionalStage(nn.Module):
         """Return patch features (P, K), and those of each of cells x cells places of the patch, (P, K * cells * cells)."""
         maps = run(self.stage, pooled)  # (P, K, t, t)
         return maps.mean(dim=(2, 3)), F.adaptive_avg_pool2d(maps, cells).flatten(1)
-
-    def width_in_cells(self, cells: int) -> int:
-        """Return the width of the second of `in_cells`."""
-        return self.width * cells * cells
 
     def train(self, mode: bool = True) -> "ConvolutionalStage":
         """Return itself in training mode, with pretrained batch norm left as it is."""

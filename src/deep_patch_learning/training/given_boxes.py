@@ -47,9 +47,29 @@ def boxes_of_tags(prediction: Prediction, labels: np.ndarray, most: int = 1, flo
     return GivenBoxes(np.array(boxes, np.float32).reshape(-1, 4), np.array(classes, np.int64))
 
 
-def write_given(path: Path, names: Sequence[str], classes: Sequence[str], given: Sequence[GivenBoxes]) -> None:
-    """Write the boxes of all pictures as JSON lines, whole or not at all."""
-    lines = [
+def waiting(out: str | Path) -> Path:
+    """Return the file beside the run folder `out` in which boxes wait for their training to begin."""
+    return Path(out).with_name(f"{Path(out).name}-given-boxes.jsonl")
+
+
+def keep_given(
+    kept: Path, found_before: Path, names: Sequence[str], classes: Sequence[str], given: Sequence[GivenBoxes]
+) -> None:
+    """Put the boxes of a training that begins into its run folder, unless they are there."""
+    if kept.exists():
+        found_before.unlink(missing_ok=True)
+    elif found_before.exists():
+        found_before.replace(kept)
+    else:
+        write_given(kept, {}, names, classes, given)
+
+
+def write_given(
+    path: Path, source: dict[str, Any], names: Sequence[str], classes: Sequence[str], given: Sequence[GivenBoxes]
+) -> None:
+    """Write where boxes come from and the boxes of all pictures as JSON lines, whole or not at all."""
+    lines: list[dict[str, Any]] = [{"source": source}]
+    lines += [
         {
             "image": name,
             "boxes": [[classes[c], *map(float, box)] for box, c in zip(one.boxes, one.classes, strict=True)],
@@ -63,7 +83,7 @@ def read_given(path: Path, names: Sequence[str], classes: Sequence[str]) -> list
     """Return what `write_given` wrote for pictures of these names, or raise `RunError`."""
     numbers = {name: number for number, name in enumerate(classes)}
     try:
-        lines = [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]
+        lines = [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()[1:]]
         found = {
             line["image"]: GivenBoxes(
                 np.array([box[1:] for box in line["boxes"]], np.float32).reshape(-1, 4),
@@ -74,6 +94,14 @@ def read_given(path: Path, names: Sequence[str], classes: Sequence[str]) -> list
         return [found[name] for name in names]
     except (json.JSONDecodeError, KeyError, TypeError, ValueError) as error:
         raise RunError(f"{path}: is damaged or of other pictures ({error!r}). Train again in a new folder.") from None
+
+
+def source_of(path: Path) -> dict[str, Any]:
+    """Return where the boxes that `write_given` wrote come from; nothing is known of a damaged file."""
+    try:
+        return json.loads(path.read_text(encoding="utf-8").partition("\n")[0])["source"]
+    except (json.JSONDecodeError, KeyError, TypeError):
+        return {}
 
 
 def seeds_among(patches: Tensor, counts: Sequence[int], given: Sequence[GivenBoxes], classes: int) -> Seeds:
@@ -91,7 +119,9 @@ def seeds_among(patches: Tensor, counts: Sequence[int], given: Sequence[GivenBox
             rows[image, column], real[image, column] = row, 1
             used[index] += 1
     places, there = (_sent(array, patches.device) for array in (rows, real))
-    boxes = patches.index_select(0, places.flatten()).view(*places.shape, 4)
+    boxes = patches.new_zeros(*places.shape, 4)
+    if len(patches):
+        boxes = patches.index_select(0, places.flatten()).view(*places.shape, 4)
     column_class = torch.arange(classes, device=patches.device).repeat_interleave(most)
     return Seeds(boxes, there.to(patches.dtype), there.bool(), column_class)
 
@@ -109,6 +139,7 @@ class GivenBoxesTrainer(Trainer):
         if len(given) != len(self.pictures):
             raise ValueError(f"boxes of {len(given)} pictures were given for {len(self.pictures)}")
         self.given = given
+        self.bare.refinement.two_stream.requires_grad_(False)  # whose place they take
 
     def patches_of(self, visit: Visit) -> np.ndarray:
         """Return the patches that a visit draws, and after them the picture's given boxes."""

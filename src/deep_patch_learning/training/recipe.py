@@ -65,7 +65,7 @@ class Recipe:
     )
     seed_sharpness: float = 1.0  # for seeds by vote: a patch votes with its probability to this power
     seed_area_power: float = 0.0  # and votes are multiplied by the patch's area to this one
-    seeds_per_class: int = 5  # at most; for seeds that are several or clusters
+    seeds_per_class: int = 5  # at most; for seeds that are several, clusters or given
     seed_share: float = 0.15  # of an image's patches, the best, from which several seeds are taken
     seed_floor: float = 0.5  # of the best score of its class, what each of several seeds needs; 0 means nothing
     foreground: float = 0.5  # IoU with a seed from which a patch is of its class
@@ -157,6 +157,11 @@ class Recipe:
         if self.seeds == "given" and "refinement" not in self.heads:
             raise RunError(
                 "recipe: another run's boxes are for a refinement to learn from. Use --recipe refined, or --heads all."
+            )
+        if self.seeds == "given" and (self.two_stream_tags or not set(HEADS) & set(self.heads)):
+            raise RunError(
+                "recipe: with another run's boxes the two-stream head does not learn, and tags need another one. Use --heads all "
+                "without two_stream_tags."
             )
         if not self.scales or min(self.scales) < 16:
             raise RunError(f"recipe: scales = {list(self.scales)}; give at least one, none below 16 pixels.")
@@ -335,9 +340,24 @@ def refined_world(backbone: str = "tiny", steps: int = 700) -> Recipe:
     )
 
 
+# what a second round changes: one box of each tag is given, and one classifier is enough to learn from it
+SECOND_ROUND = ("seeds=given", "seeds_per_class=1", "refinements=1")
+
+
+def second_round(recipe: Recipe) -> Recipe:
+    """Return the recipe of a refinement that learns from the boxes of another run."""
+    return recipe.replace(seeds="given", seeds_per_class=1, refinements=1)
+
+
 def usual_weights(backbone: str) -> str:
     """Return the pretrained weights a backbone starts from unless the user says otherwise; empty where there are none."""
-    return {"alexnet": "imagenet", "vgg16": "imagenet", "resnet50": "imagenet", "tiny": "shipped"}.get(backbone, "")
+    return {
+        "alexnet": "imagenet",
+        "vgg16": "imagenet",
+        "resnet50": "imagenet",
+        "resnet50-near": "imagenet",
+        "tiny": "shipped",
+    }.get(backbone, "")
 
 
 def recipe_refinement(recipe: Recipe) -> RefinementLosses:

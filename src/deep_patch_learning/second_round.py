@@ -1,0 +1,101 @@
+"""The step before a second round: a finished run finds, on the training pictures, the boxes that another is to learn from."""
+
+from pathlib import Path
+from typing import Any
+
+from deep_patch_learning import verbs
+from deep_patch_learning.errors import RunError
+from deep_patch_learning.model.network import HEADS
+from deep_patch_learning.predict import load
+from deep_patch_learning.training.given_boxes import (
+    GivenBoxes,
+    boxes_of_tags,
+    read_given,
+    source_of,
+    waiting,
+    write_given,
+)
+from deep_patch_learning.training.recipe import Recipe
+from deep_patch_learning.training.run import RunFolder, fingerprint
+
+
+def check_teacher(
+    recipe: Recipe, out: str | Path, teacher: str | Path | None, classes: tuple[str, ...] | None = None
+) -> None:
+    """Raise `RunError` where given boxes are wanted and cannot be had: at once, before any picture is looked at.
+
+    `classes` are those of the pictures, once they are known.
+    """
+    if recipe.seeds != "given":
+        return
+    kept = RunFolder(out).given_boxes
+    if kept.exists():
+        before = source_of(kept).get("boxes_from")
+        if teacher is not None and before != _place(teacher):
+            raise RunError(
+                f"{out}: learns from the boxes of {before}. Repeat the first command to resume it, or give a new folder with "
+                "--out."
+            )
+        return
+    if teacher is None:
+        raise RunError("recipe: seeds = 'given' needs the run whose boxes are given. Name it with --boxes-from RUN.")
+    run = RunFolder(teacher)
+    run.must_be_finished()
+    if tuple(Recipe.load(run.config).heads) == HEADS[:1]:
+        raise RunError(f"{teacher}: only classifies and finds no boxes. Give a run with --heads both or all.")
+    if classes is not None and tuple(run.describe()["classes"]) != tuple(classes):
+        raise RunError(
+            f"{teacher}: knows other classes than these pictures are tagged with. Train it on the same tags."
+        )
+
+
+def find_given(
+    prepared: verbs.Prepared,
+    recipe: Recipe,
+    out: str | Path,
+    teacher: str | Path | None = None,
+    device: str | None = None,
+    workers: int | None = None,
+    cache: Path | None = None,
+) -> list[GivenBoxes] | None:
+    """Return the boxes that the refinement of a run in `out` is to learn from, or None where the recipe does not say `given`.
+
+    The run `teacher` finds them now, unless that was done: they wait in a file beside `out` until the training begins, so that
+    neither a failure nor the processes of other devices cost them again.
+    """
+    if recipe.seeds != "given":
+        return None
+    pictures = prepared.pictures
+    check_teacher(recipe, out, teacher, pictures.classes)
+    kept, found_before = RunFolder(out).given_boxes, waiting(out)
+    if kept.exists():
+        return read_given(kept, pictures.names, pictures.classes)
+    assert teacher is not None  # as was checked
+    source = _source(teacher, recipe, prepared)
+    if found_before.exists() and source_of(found_before) == source:
+        return read_given(found_before, pictures.names, pictures.classes)
+    model = load(teacher, device)
+    patched = verbs.prepare(pictures, model.patch_generator, cache, workers)
+    predictions = verbs.predict(model, patched, description="boxes to learn from")
+    given = [
+        boxes_of_tags(one, labels, recipe.seeds_per_class, recipe.seed_floor)
+        for one, labels in zip(predictions, pictures.labels, strict=True)
+    ]
+    found_before.parent.mkdir(parents=True, exist_ok=True)
+    write_given(found_before, source, pictures.names, pictures.classes, given)
+    return given
+
+
+def _source(teacher: str | Path, recipe: Recipe, prepared: verbs.Prepared) -> dict[str, Any]:
+    """Return what the boxes depend on."""
+    return {
+        "boxes_from": _place(teacher),
+        "weights_written": RunFolder(teacher).weights.stat().st_mtime_ns,
+        "boxes_per_class": recipe.seeds_per_class,
+        "floor": recipe.seed_floor,
+        "pictures": fingerprint(prepared.pictures),
+    }
+
+
+def _place(teacher: str | Path) -> str:
+    return str(Path(teacher).resolve())
