@@ -29,11 +29,11 @@ from deep_patch_learning.part_boxes import looks_like_a_part
 from deep_patch_learning.predict import Model, Picture, load, recipe_picking
 from deep_patch_learning.prediction import Prediction
 from deep_patch_learning.second_round import find_given
-from deep_patch_learning.training.recipe import recipe_patches, refined_world, world
+from deep_patch_learning.training.recipe import recipe_patches, refined_world, second_round, world
 
 RESULTS = Path(__file__).parent.parent / "results"
 FIGURES = ("mAP", "detection_mAP", "detection_mAP_11pt", "recall_at_80", "instance_recall", "CorLoc")
-SECOND = refined_world().replace(name="second-world", seeds="given", seeds_per_class=1, refinements=1)
+SECOND = second_round(refined_world()).replace(name="second-world")
 # name, the network, how its boxes are picked
 WAYS = (
     ("the paper's", world(), {"picking": "best", "boxes": "best-first"}),

@@ -97,7 +97,7 @@ def train(
     if boxes_from is not None:
         if any(change.partition("=")[0].strip() == "seeds" for change in changes):
             raise RunError("--boxes-from and --set seeds: the boxes are the seeds. Give one of the two.")
-        changes = [*SECOND_ROUND, *changes]
+        changes = [*(f"{key}={value}" for key, value in SECOND_ROUND.items()), *changes]
     chosen = choose(recipe, heads, seed, changes, options)
     # what can fail at once fails before an hour of patches
     check_name(chosen.backbone)

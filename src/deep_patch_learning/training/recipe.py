@@ -341,12 +341,12 @@ def refined_world(backbone: str = "tiny", steps: int = 700) -> Recipe:
 
 
 # what a second round changes: one box of each tag is given, and one classifier is enough to learn from it
-SECOND_ROUND = ("seeds=given", "seeds_per_class=1", "refinements=1")
+SECOND_ROUND = {"seeds": "given", "seeds_per_class": 1, "refinements": 1}
 
 
 def second_round(recipe: Recipe) -> Recipe:
     """Return the recipe of a refinement that learns from the boxes of another run."""
-    return recipe.replace(seeds="given", seeds_per_class=1, refinements=1)
+    return recipe.replace(**SECOND_ROUND)
 
 
 def usual_weights(backbone: str) -> str:
