@@ -60,6 +60,8 @@ ROWS = {
     "near patches": Row(PLACED | {"near": True}),
     "second round": Row(SECOND, "two heads"),
     "second round (near)": Row(SECOND | {"near": True}, "two heads (near)"),
+    "second round of refined": Row(SECOND, "places told apart"),
+    "second round of refined (near)": Row(SECOND | {"near": True}, "near patches"),
 }
 
 
