@@ -6,7 +6,7 @@ Both see the same pictures (noise of VOC's usual sizes, held on the device), the
 version is what one would write first: channels first, `torchvision.ops.roi_pool`, batch norm as a layer, a loop over images and
 cells for the maxima. Writes results/gpu_speed.csv (visits and images per second), results/gpu_refinement.csv (what the heads
 beyond the paper add to a step), results/gpu_memory.csv (the largest memory in use) and results/gpu_profile.csv (where the time
-of a step goes). Profiles come last: once the profiler has run, every later launch of the process takes longer.
+of a step goes). Profiles come last, so that the profiler cannot slow what is timed.
 """
 
 import argparse
