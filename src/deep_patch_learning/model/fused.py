@@ -91,9 +91,8 @@ class Copies:
     def __init__(self, module: nn.Module, dtype: torch.dtype) -> None:
         layers = [cast(nn.Conv2d, layer) for layer in module.modules() if _fusible(layer)]
         self._sources = [tensor.detach() for layer in layers for tensor in (layer.weight, cast(Tensor, layer.bias))]
-        with torch.inference_mode(
-            False
-        ):  # or what is made while a network is only asked could not be written in training
+        # not in inference mode, or what is made while a network is only asked could not be written in training
+        with torch.inference_mode(False):
             self._targets = [torch.empty_like(tensor, dtype=dtype) for tensor in self._sources]
         self._of = {layer: (self._targets[2 * n], self._targets[2 * n + 1]) for n, layer in enumerate(layers)}
         self._dtype, self._places = dtype, self._lie_at()
