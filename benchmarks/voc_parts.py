@@ -37,10 +37,11 @@ SCALES, TEST_SCALES = (480, 600, 720), (600,)
 
 @dataclass(frozen=True)
 class Row:
-    """A network of the table: what it changes in `modern`, and whose boxes it learns from."""
+    """A network of the table: what it changes in `modern`, whose boxes it learns from, and how many times longer."""
 
     changes: dict[str, Any] = field(default_factory=dict)
-    boxes_from: str | None = None
+    boxes_from: tuple[str, ...] = ()
+    times: int = 1
 
 
 REFINED = {"heads": ALL_HEADS, "max_patches": 256, "vote_sharpness": 8.0, "area_power": 0.0}
@@ -58,10 +59,11 @@ ROWS = {
     "boxes moved": Row(MOVED),
     "places told apart": Row(PLACED),
     "near patches": Row(PLACED | {"near": True}),
-    "second round": Row(SECOND, "two heads"),
-    "second round (near)": Row(SECOND | {"near": True}, "two heads (near)"),
-    "second round of refined": Row(SECOND, "places told apart"),
-    "second round of refined (near)": Row(SECOND | {"near": True}, "near patches"),
+    "second round": Row(SECOND, ("two heads",)),
+    "second round (near)": Row(SECOND | {"near": True}, ("two heads (near)",)),
+    "second round of refined": Row(SECOND, ("places told apart",)),
+    "second round of both": Row(SECOND, ("places told apart", "near patches")),
+    "long second round of both": Row(SECOND, ("places told apart", "near patches"), 2),
 }
 
 
@@ -70,7 +72,7 @@ def recipe_of(row: Row, options: argparse.Namespace, seed: int) -> Any:
     changes = dict(row.changes)
     backbone = options.backbone + ("-near" if changes.pop("near", False) else "")
     weights = str(Path(options.weights).resolve())
-    return modern(backbone, options.steps).replace(weights=weights, scales=SCALES, seed=seed, **changes)
+    return modern(backbone, options.steps * row.times).replace(weights=weights, scales=SCALES, seed=seed, **changes)
 
 
 def folder_of(name: str, options: argparse.Namespace, seed: int) -> Path:
@@ -78,23 +80,31 @@ def folder_of(name: str, options: argparse.Namespace, seed: int) -> Path:
     return options.out / f"{re.sub(r'[^a-z]+', '-', name).strip('-')}-{options.split}-{seed}"
 
 
+def train_row(name: str, options: argparse.Namespace, seed: int) -> None:
+    """Train a row, unless that was done; the rows whose boxes it learns from come first."""
+    row, folder = ROWS[name], folder_of(name, options, seed)
+    if RunFolder(folder).weights.exists():
+        return
+    for teacher in row.boxes_from:
+        train_row(teacher, options, seed)
+    recipe = recipe_of(row, options, seed)
+    training = prepared(options, options.split, recipe)
+    teachers = [folder_of(teacher, options, seed) for teacher in row.boxes_from]
+    given = find_given(training, recipe, folder, teachers, options.device, scales=TEST_SCALES)
+    trainer = verbs.train(training, recipe, folder, device=options.device, given=given, description=f"{name}, {seed}")
+    if not trainer.finished:
+        raise KeyboardInterrupt
+
+
 def measure_row(name: str, options: argparse.Namespace, seed: int) -> None:
-    """Train and measure a row, unless that was done; the row whose boxes it learns from comes first."""
+    """Train and measure a row, unless that was done."""
     row, folder = ROWS[name], folder_of(name, options, seed)
     kept = folder / "measured.json"
     if kept.exists():
         return
-    if row.boxes_from is not None:
-        measure_row(row.boxes_from, options, seed)
-    recipe = recipe_of(row, options, seed)
-    training = prepared(options, options.split, recipe)
-    teacher = None if row.boxes_from is None else folder_of(row.boxes_from, options, seed)
-    given = find_given(training, recipe, folder, teacher, options.device)
-    trainer = verbs.train(training, recipe, folder, device=options.device, given=given, description=f"{name}, {seed}")
-    if not trainer.finished:
-        raise KeyboardInterrupt
-    del trainer
+    train_row(name, options, seed)
     torch.cuda.empty_cache()
+    recipe = recipe_of(row, options, seed)
     testing = prepared(options, options.test_split, recipe)
     model = load(folder, options.device if options.device != "auto" else None, scales=TEST_SCALES)
     began = time.perf_counter()

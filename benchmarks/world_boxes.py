@@ -61,7 +61,7 @@ def trained(folder: Path, seed: int) -> tuple[Path, Path]:
     for made in (world(), refined_world(), SECOND):
         recipe, run = made.replace(seed=seed), folder / f"run-{made.name}"
         ready = verbs.prepare(read_tags(ordinary, "train"), recipe_patches(recipe), folder / "patches")
-        given = find_given(ready, recipe, run, folder / "run-refined-world", "cpu", cache=folder / "patches")
+        given = find_given(ready, recipe, run, [folder / "run-refined-world"], "cpu", cache=folder / "patches")
         verbs.train(ready, recipe, run, device="cpu", given=given)
     return ordinary, make_world(folder / "crowd", 150, 300, seed + 100, CROWD)
 

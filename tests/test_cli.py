@@ -200,7 +200,7 @@ def test_a_second_round_learns_from_the_boxes_of_the_first(trained: Path, small_
     words = ("train", small_world, "--split", "train", "--steps", 2, "--out", tmp_path / "second")
     dpl(*words, "--recipe", "refined-world", "--boxes-from", trained)
     assert "boxes" in RunFolder(tmp_path / "second").read_log()[-1]
-    assert RunFolder(tmp_path / "second").describe()["boxes_from"] == str(trained.resolve())
+    assert RunFolder(tmp_path / "second").describe()["boxes_from"] == [str(trained.resolve())]
     for changed, word in (
         (("--recipe", "world", "--boxes-from", trained), "--recipe refined"),
         (("--recipe", "refined-world", "--boxes-from", tmp_path / "none"), "no such run"),

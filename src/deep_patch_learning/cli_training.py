@@ -61,9 +61,11 @@ def train(
         typer.Option(help="both (the paper's), classification, discovery, refinement, all; else as the recipe says."),
     ] = "",
     boxes_from: Annotated[
-        Path | None,
-        typer.Option(help="A finished run: its boxes on these pictures are what the refinement learns from."),
-    ] = None,
+        list[Path],
+        typer.Option(
+            help="A finished run: its boxes on these pictures are what the refinement learns from. Several agree on them."
+        ),
+    ] = [],  # noqa: B006
     patches: Annotated[str | None, typer.Option(help="selective-search, edge-boxes or sliding-window.")] = None,
     scales: Annotated[str | None, typer.Option(help="Longest sides to train at, such as 480,688.")] = None,
     steps: Annotated[
@@ -94,7 +96,7 @@ def train(
 
     options = {"backbone": backbone, "weights": weights, "patches": patches, "steps": steps, "scales": scales}
     options = {key: value for key, value in options.items() if value is not None}
-    if boxes_from is not None:
+    if boxes_from:
         if any(change.partition("=")[0].strip() == "seeds" for change in changes):
             raise RunError("--boxes-from and --set seeds: the boxes are the seeds. Give one of the two.")
         changes = [*(f"{key}={value}" for key, value in SECOND_ROUND.items()), *changes]
@@ -125,7 +127,7 @@ def train(
     if layers is not None and distil_patch_layers(prepared, layers, source, device) is None:
         raise typer.Exit(130)
     given = find_given(prepared, chosen, out, boxes_from, device_or_none(device), workers)
-    source |= {} if boxes_from is None else {"boxes_from": str(boxes_from.resolve())}
+    source |= {"boxes_from": [str(run.resolve()) for run in boxes_from]} if boxes_from else {}
     trainer = verbs.train(prepared, chosen, out, source, device, devices=devices, held_out=apart, given=given)
     if not trainer.finished:
         console.print(

@@ -70,7 +70,7 @@ def run_demo(
     predictions = {}
     for name, chosen in recipes.items():
         source = {"path": str(listing), "split": "train"}
-        given = find_given(training, chosen, out / "runs" / name, out / "runs" / "refined", cache=out / "patches")
+        given = find_given(training, chosen, out / "runs" / name, [out / "runs" / "refined"], cache=out / "patches")
         verbs.train(training, chosen, out / "runs" / name, source, description=name, given=given)
         predictions[name] = verbs.predict(load(out / "runs" / name), testing, 8, f"{name} on test pictures")
         measured = verbs.measure(predictions[name], testing.pictures.labels, truth)

@@ -15,6 +15,7 @@ from deep_patch_learning.data.transforms import lay_out, render, scaled_size
 from deep_patch_learning.devices import usable_device, usable_precision
 from deep_patch_learning.errors import RunError
 from deep_patch_learning.model.build import build_network
+from deep_patch_learning.model.committee import Committee
 from deep_patch_learning.model.network import Scores
 from deep_patch_learning.model.offsets import decoded, inside
 from deep_patch_learning.patches import PatchGenerator
@@ -173,11 +174,14 @@ class Model:
         )
         self.two_stream_tags = two_stream_tags
         self.calibration = calibration
-        self._calibrated: dict[str, Any] = {}  # what a calibration adds to each prediction
-        if calibration is not None:
-            lines = np.stack((calibration.slopes, calibration.biases), axis=1)
-            self._calibrated = {"calibration": lines, "threshold": tuple(calibration.thresholds)}
         self._chunk = PATCHES_AT_ONCE
+
+    def _calibrated(self) -> dict[str, Any]:
+        """Return what a calibration adds to each prediction."""
+        if self.calibration is None:
+            return {}
+        lines = np.stack((self.calibration.slopes, self.calibration.biases), axis=1)
+        return {"calibration": lines, "threshold": tuple(self.calibration.thresholds)}
 
     def predict(self, picture: str | Path | np.ndarray) -> Prediction:
         """Return what is found in one picture: a path, or an (H, W, 3) uint8 RGB array."""
@@ -308,7 +312,7 @@ class Model:
                 found_classes=found[1],
                 found_scores=found[2],
                 best_boxes=None if order is None else boxes[order[:, 0]],
-                **self._calibrated,
+                **self._calibrated(),
             )
 
 
@@ -330,11 +334,18 @@ def recipe_picking(recipe: Recipe) -> Picking:
     return Picking(vote, recipe.vote_sharpness, recipe.area_power, elections, recipe.part_weight)
 
 
-def load(run: str | Path | None = None, device: str | None = None, scales: Sequence[int] | None = None) -> Model:
+def load(
+    run: str | Path | Sequence[str | Path] | None = None,
+    device: str | None = None,
+    scales: Sequence[int] | None = None,
+) -> Model:
     """Return the model of a run folder, ready to predict at `scales` (those it was trained with, if not given).
 
-    Where the run was calibrated, its predictions have calibrated probabilities and a threshold for each class.
+    Where the run was calibrated, its predictions have calibrated probabilities and a threshold for each class. Several runs of
+    the same classes are asked as one (see `model/committee.py`), with the patches, scales and picking of the first.
     """
+    if run is not None and not isinstance(run, str | Path):
+        return _load_together(run, device, scales)
     if run is None:
         raise RunError("no model was named and none is shipped yet. Give the folder of a run: dpl.load('runs/photos')")
     folder = RunFolder(run)
@@ -365,3 +376,17 @@ def load(run: str | Path | None = None, device: str | None = None, scales: Seque
         two_stream_tags=recipe.two_stream_tags,
         calibration=read_calibration(folder.calibration, classes),
     )
+
+
+def _load_together(runs: Sequence[str | Path], device: str | None, scales: Sequence[int] | None) -> Model:
+    if not runs:
+        raise RunError("no run was named. Give at least one folder of a run.")
+    models = [load(run, device, scales) for run in runs]
+    first = models[0]
+    for run, model in zip(runs, models, strict=True):
+        if model.classes != first.classes:
+            raise RunError(f"{run}: knows other classes than {runs[0]}. Runs that are asked together share their tags.")
+    if len(models) > 1:
+        first.network = Committee([model.network for model in models])
+        first.calibration = None  # it is that of one run's scores
+    return first

@@ -172,7 +172,7 @@ def test_a_second_round_stops_and_resumes_without_the_first(
 ) -> None:
     teacher, recipe = tmp_path / "first", second_recipe.replace(steps=6)
     shutil.copytree(small_run, teacher)
-    given = find_given(small_prepared, recipe, tmp_path / "whole", teacher, "cpu")
+    given = find_given(small_prepared, recipe, tmp_path / "whole", [teacher], "cpu")
     assert given is not None
     labels = small_prepared.pictures.labels
     assert all(set(one.classes) == set(np.flatnonzero(row == 1)) for one, row in zip(given, labels, strict=True))
@@ -187,7 +187,7 @@ def test_a_second_round_stops_and_resumes_without_the_first(
             os.kill(os.getpid(), signal.SIGINT)
 
     run = RunFolder(tmp_path / "halves")
-    given = find_given(small_prepared, recipe, run.folder, teacher, "cpu")
+    given = find_given(small_prepared, recipe, run.folder, [teacher], "cpu")
     first = GivenBoxesTrainer(recipe, small_prepared.pictures, small_prepared.patches, run, "cpu", given=given)
     run.begin(recipe, small_prepared.pictures, {})
     waiting(run.folder).replace(run.given_boxes)
@@ -206,18 +206,18 @@ def test_found_boxes_wait_for_a_training_that_failed_to_begin(
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    first = find_given(small_prepared, second_recipe, tmp_path / "run", small_run, "cpu")
+    first = find_given(small_prepared, second_recipe, tmp_path / "run", [small_run], "cpu")
 
     def never(*arguments: object, **options: object) -> None:
         raise AssertionError("the boxes were found again")
 
     monkeypatch.setattr(verbs, "predict", never)
-    second = find_given(small_prepared, second_recipe, tmp_path / "run", small_run, "cpu")
+    second = find_given(small_prepared, second_recipe, tmp_path / "run", [small_run], "cpu")
     assert first is not None
     assert second is not None
     assert all(np.array_equal(one.boxes, other.boxes) for one, other in zip(first, second, strict=True))
     with pytest.raises(AssertionError, match="found again"):  # other boxes are wanted
-        find_given(small_prepared, second_recipe.replace(seeds_per_class=1), tmp_path / "run", small_run, "cpu")
+        find_given(small_prepared, second_recipe.replace(seeds_per_class=1), tmp_path / "run", [small_run], "cpu")
 
 
 def test_what_a_second_round_needs(
@@ -232,16 +232,16 @@ def test_what_a_second_round_needs(
         with pytest.raises(RunError, match="tags need another one"):
             second_recipe.replace(**changes)
     with pytest.raises(RunError, match="knows other classes"):
-        check_teacher(second_recipe, tmp_path / "run", small_run, ("lion",))
+        check_teacher(second_recipe, tmp_path / "run", [small_run], ("lion",))
     with pytest.raises(RunError, match="do not fit together"):
         verbs.train(small_prepared, second_recipe, tmp_path / "run", device="cpu")
     only_tags = tmp_path / "tags"
     shutil.copytree(small_run, only_tags)
     (only_tags / "config.toml").write_text(small_recipe.replace(heads=("classification",)).to_toml())
     with pytest.raises(RunError, match="only classifies"):
-        check_teacher(second_recipe, tmp_path / "run", only_tags)
+        check_teacher(second_recipe, tmp_path / "run", [only_tags])
     (tmp_path / "run").mkdir()
-    write_given(RunFolder(tmp_path / "run").given_boxes, {"boxes_from": "elsewhere"}, [], [], [])
+    write_given(RunFolder(tmp_path / "run").given_boxes, {"boxes_from": ["elsewhere"]}, [], [], [])
     with pytest.raises(RunError, match="learns from the boxes of elsewhere"):
-        check_teacher(second_recipe, tmp_path / "run", small_run)
-    check_teacher(second_recipe, tmp_path / "run", None)
+        check_teacher(second_recipe, tmp_path / "run", [small_run])
+    check_teacher(second_recipe, tmp_path / "run", [])
