@@ -1,6 +1,6 @@
 """Training and testing speed on one GPU, beside a plain version of the same step built from torchvision's operators.
 
-    python benchmarks/gpu_speed.py [--quick] [--no-memory]
+    python benchmarks/gpu_speed.py [--quick] [--no-memory] [--refinement-only]
 
 Both see the same pictures (noise of VOC's usual sizes, held on the device), the same patches, the same batches in bf16. The plain
 version is what one would write first: channels first, `torchvision.ops.roi_pool`, batch norm as a layer, a loop over images and
@@ -393,6 +393,7 @@ def main() -> None:
     parser = argparse.ArgumentParser()
     parser.add_argument("--quick", action="store_true", help="a few steps, to see that it runs")
     parser.add_argument("--no-memory", action="store_true", help="leave results/gpu_memory.csv as it is")
+    parser.add_argument("--refinement-only", action="store_true", help="write results/gpu_refinement.csv alone")
     options = parser.parse_args()
     quick = options.quick
     rate = matrix_rate()
@@ -400,6 +401,9 @@ def main() -> None:
     common |= {"machine": torch.cuda.get_device_name(), "torch": torch.__version__, "date": date.today().isoformat()}
     with tempfile.TemporaryDirectory() as temporary:
         folder = Path(temporary)
+        if options.refinement_only:
+            write("gpu_refinement.csv", refinement_cost(folder, common, quick))
+            return
         speeds = train_speed(folder, common, quick, rate)
         write("gpu_speed.csv", speeds + test_speed(folder, common, quick))
         write("gpu_refinement.csv", refinement_cost(folder, common, quick))

@@ -40,7 +40,7 @@ def train(
     split: Split = None,
     val_split: ValSplit = None,
     val_share: ValShare = None,
-    recipe: Annotated[str, typer.Option(help="paper, modern, refined, world or refined-world.")] = "modern",
+    recipe: Annotated[str, typer.Option(help="paper, modern, refined, fast, world or refined-world.")] = "modern",
     backbone: Annotated[
         str | None,
         typer.Option(

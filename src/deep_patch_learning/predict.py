@@ -339,7 +339,7 @@ def load(
     device: str | None = None,
     scales: Sequence[int] | None = None,
 ) -> Model:
-    """Return the model of a run folder, ready to predict at `scales` (those it was trained with, if not given).
+    """Return the model of a run folder, ready to predict at `scales` (those of its recipe, if not given).
 
     Where the run was calibrated, its predictions have calibrated probabilities and a threshold for each class. Several runs of
     the same classes are asked as one (see `model/committee.py`), with the patches, scales and picking of the first.
@@ -367,7 +367,7 @@ def load(
     return Model(
         network,
         classes,
-        scales or recipe.scales,
+        scales or recipe.test_scales or recipe.scales,
         recipe_patches(recipe),
         device,
         picking=recipe_picking(recipe),

@@ -74,7 +74,8 @@ def find_given(
     kept, found_before = RunFolder(out).given_boxes, waiting(out)
     if kept.exists():
         return read_given(kept, pictures.names, pictures.classes)
-    scales = scales or Recipe.load(RunFolder(teachers[0]).config).scales
+    first = Recipe.load(RunFolder(teachers[0]).config)
+    scales = scales or first.test_scales or first.scales
     source = _source(teachers, scales, recipe, prepared)
     if found_before.exists() and source_of(found_before) == source:
         return read_given(found_before, pictures.names, pictures.classes)

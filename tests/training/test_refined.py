@@ -18,7 +18,7 @@ from deep_patch_learning.picking import Picking
 from deep_patch_learning.predict import Picture, load, score_pictures
 from deep_patch_learning.training.checkpoint import read_checkpoint, save_checkpoint
 from deep_patch_learning.training.loop import make_optimiser
-from deep_patch_learning.training.recipe import Recipe, choose, heads_of, modern, recipe_refinement, refined
+from deep_patch_learning.training.recipe import Recipe, choose, fast, heads_of, modern, recipe_refinement, refined
 from deep_patch_learning.training.run import RunFolder
 
 
@@ -196,8 +196,13 @@ def test_recipe_and_heads_by_name() -> None:
     assert heads_of("refinement,discovery") == ("discovery", "refinement")
     with pytest.raises(RunError, match="Did you mean 'refinement'"):
         heads_of("refinment")
-    picking = {"vote_sharpness": 0.5, "area_power": 0.25}
-    assert refined().replace(name="modern", heads=HEADS, seeds="best", regression=False, **picking) == modern()
+    plain = {"vote_sharpness": 0.5, "area_power": 0.25, "max_patches": 64, "refinement_cells": 1}
+    assert refined().replace(name="modern", heads=HEADS, seeds="best", regression=False, **plain) == modern()
+    assert refined("vgg16").refinement_cells == 1  # fc6 has read what lies where
+    assert choose("fast", "", 0, ["test_scales=320"], {}).test_scales == (320,)
+    assert fast("lite0").refinement_cells == 3
+    with pytest.raises(RunError, match="test_scales"):
+        fast().replace(test_scales=(448, 8))
 
 
 @pytest.mark.parametrize(

@@ -50,7 +50,9 @@ class ConvolutionalStage(nn.Module):
     def in_cells(self, pooled: Tensor, cells: int) -> tuple[Tensor, Tensor]:
         """Return patch features (P, K), and those of each of cells x cells places of the patch, (P, K * cells * cells)."""
         maps = run(self.stage, pooled)  # (P, K, t, t)
-        return maps.mean(dim=(2, 3)), F.adaptive_avg_pool2d(maps, cells).flatten(1)
+        if maps.shape[-2:] != (cells, cells):
+            return maps.mean(dim=(2, 3)), F.adaptive_avg_pool2d(maps, cells).flatten(1)
+        return maps.mean(dim=(2, 3)), maps.flatten(1)  # each cell is a place
 
     def train(self, mode: bool = True) -> "ConvolutionalStage":
         """Return itself in training mode, with pretrained batch norm left as it is."""

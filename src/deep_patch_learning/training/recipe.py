@@ -40,6 +40,7 @@ class Recipe:
     )
     # pictures and patches
     scales: tuple[int, ...] = PAPER_SCALES
+    test_scales: tuple[int, ...] = ()  # what a trained network looks at; those of training if none
     flips: bool = True
     shapes: int = (
         0  # ratios of sides are rounded to multiples of 1 / shapes, so that pictures share sizes; 0: kept as they are
@@ -165,6 +166,8 @@ class Recipe:
             )
         if not self.scales or min(self.scales) < 16:
             raise RunError(f"recipe: scales = {list(self.scales)}; give at least one, none below 16 pixels.")
+        if min(self.test_scales, default=16) < 16:
+            raise RunError(f"recipe: test_scales = {list(self.test_scales)}; none may be below 16 pixels.")
         if not math.isfinite(self.head_bias):
             raise RunError(f"recipe: head_bias = {self.head_bias}; it must be a finite number.")
         if not (self.learning_rate > 0 and math.isfinite(self.learning_rate)):
@@ -288,10 +291,37 @@ def modern(backbone: str = "resnet50", steps: int = 2_500) -> Recipe:
 def refined(backbone: str = "resnet50", steps: int = 2_500) -> Recipe:
     """Return `modern` with a refinement beside the paper's heads: boxes are its, and are moved onto whole objects.
 
-    Patches are heard in the vote with a high power of its probabilities, which are sharper than the heads' scores.
+    More patches are drawn, since each has a class to learn. Where the patch layers keep places apart, the refinement reads four of
+    each patch: what lies at its borders tells a whole object from one in a wide frame. Patches are heard in the vote with a high
+    power of its probabilities, which are sharper than the heads' scores.
     """
     return modern(backbone, steps).replace(
-        name="refined", heads=ALL_HEADS, seeds="vote", regression=True, vote_sharpness=8.0, area_power=0.0
+        name="refined",
+        heads=ALL_HEADS,
+        max_patches=256,
+        seeds="vote",
+        regression=True,
+        refinement_cells=2 if backbone.startswith(("resnet50", "lite0")) else 1,
+        vote_sharpness=8.0,
+        area_power=0.0,
+    )
+
+
+def fast(backbone: str = "lite0-map", steps: int = 2_500) -> Recipe:
+    """Return `refined` for a small network that a laptop runs: few patches, one look at a picture, all layers learning.
+
+    It finds most where a larger network's boxes teach it (`--boxes-from`).
+    """
+    places = {"refinement_cells": 3} if backbone.startswith("lite0") else {}
+    return refined(backbone, steps).replace(
+        name="fast",
+        scales=(384, 448, 512),
+        test_scales=(448,),
+        kept_patches=300,
+        max_patches=128,
+        refinement_width=192,
+        learning_rate=1e-4,
+        **places,
     )
 
 
@@ -390,6 +420,7 @@ RECIPES: dict[str, Callable[..., Recipe]] = {
     "paper": paper,
     "modern": modern,
     "refined": refined,
+    "fast": fast,
     "world": world,
     "refined-world": refined_world,
 }
@@ -444,7 +475,7 @@ def _from_text(key: str, value: Any) -> Any:
         if isinstance(default, bool):
             return {"true": True, "false": False}[value.lower()]
         if isinstance(default, tuple):
-            numbers = isinstance(default[0], int)
+            numbers = not default or isinstance(default[0], int)
             return tuple(int(part) if numbers else part for part in value.split(",") if part)
         return type(default)(value)
     except (ValueError, KeyError):
