@@ -58,6 +58,10 @@ COLUMNS = {
         "trained_on": "trained on", "measured_on": "measured on", "mAP": "mAP", "mAP_11pt": "mAP 11-point", "CorLoc": "CorLoc",
         "detection_mAP": "detection mAP", "seeds": "seeds",
     },
+    "voc2007_parts": {
+        "row": "network", "trained_on": "trained on", "measured_on": "measured on", "visits": "visits", "mAP": "mAP",
+        "mAP_11pt": "mAP 11-point", "CorLoc": "CorLoc", "detection_mAP_11pt": "detection mAP 11-point", "seeds": "seeds",
+    },
     "world_boxes": {
         "world": "pictures", "boxes": "boxes", "mAP": "mAP", "detection_mAP": "detection mAP",
         "recall_at_80": "recall at 80 % precision", "recall_of_2": "recall of 2 a class", "recall_of_3": "of 3 a class",
@@ -74,13 +78,14 @@ COLUMNS = {
 SAME = {
     "voc2007_peers": ("peer",), "voc2007_tasks": ("row",), "voc2007_scales": ("row",), "voc2007_patches": ("row",),
     "voc2007_main": ("trained_on", "measured_on"),
-    "world_boxes": ("world", "boxes"),
+    "voc2007_parts": ("row", "trained_on"), "world_boxes": ("world", "boxes"),
 }  # fmt: skip
 MEASURES = (
     "mAP",
     "mAP_11pt",
     "CorLoc",
     "detection_mAP",
+    "detection_mAP_11pt",
     "instance_recall",
     "recall_at_80",
     "recall_of_2",

@@ -1,4 +1,4 @@
-"""What each part beyond the paper adds on VOC 2007: trainings of equal length, tags, boxes and speed.
+"""What each part beyond the paper adds on VOC 2007: trainings of equal length, tags and boxes.
 
     python benchmarks/voc_parts.py VOC2007 --weights resnet50_imagenet.safetensors --out parts [--rows NAME,...] [--seeds 0,1,2]
     python benchmarks/voc_parts.py VOC2007 --weights resnet50_imagenet.safetensors --out parts --collect
@@ -12,7 +12,6 @@ import csv
 import json
 import re
 import time
-from collections.abc import Iterable
 from dataclasses import dataclass, field
 from datetime import date
 from pathlib import Path
@@ -32,6 +31,7 @@ from deep_patch_learning.training.run import RunFolder, write_atomically
 
 RESULTS = Path(__file__).parent.parent / "results"
 FIGURES = ("mAP", "mAP_11pt", "CorLoc", "detection_mAP", "detection_mAP_11pt", "recall_at_80")
+SPEEDS = ("training_seconds", "visits_per_second", "test_images_per_second")
 SCALES, TEST_SCALES = (480, 600, 720), (600,)
 
 
@@ -75,9 +75,14 @@ def recipe_of(row: Row, options: argparse.Namespace, seed: int) -> Any:
     return modern(backbone, options.steps * row.times).replace(weights=weights, scales=SCALES, seed=seed, **changes)
 
 
+def folder_name(name: str) -> str:
+    """Return a row's name as that of a folder."""
+    return re.sub(r"[^a-z]+", "-", name).strip("-")
+
+
 def folder_of(name: str, options: argparse.Namespace, seed: int) -> Path:
     """Return the run folder of a row."""
-    return options.out / f"{re.sub(r'[^a-z]+', '-', name).strip('-')}-{options.split}-{seed}"
+    return options.out / f"{folder_name(name)}-{options.split}-{seed}"
 
 
 def train_row(name: str, options: argparse.Namespace, seed: int) -> None:
@@ -117,6 +122,7 @@ def measure_row(name: str, options: argparse.Namespace, seed: int) -> None:
         result |= {"mAP": "", "mAP_11pt": ""}  # of tags that were trained on
     result |= {"visits": recipe.steps * recipe.batch_images, "training_seconds": round(seconds, 1)}
     result |= {"visits_per_second": round(speed or 0, 1), "test_images_per_second": round(len(found) / spent, 1)}
+    result |= {"boxes_found_at": " ".join(map(str, TEST_SCALES)) if row.boxes_from else ""}
     result |= {"CorLoc_per_class": figures["CorLoc_per_class"], "machine": machine(options.device)}
     write_atomically(kept, json.dumps(result | {"date": date.today().isoformat()}))
     print(name, seed, {key: result[key] for key in FIGURES}, flush=True)
@@ -127,18 +133,21 @@ def prepared(options: argparse.Namespace, split: str, recipe: Any) -> verbs.Prep
     return verbs.prepare(verbs.limited(read_tags(options.data, split), options.limit), recipe_patches(recipe))
 
 
-def collect(options: argparse.Namespace, seeds: Iterable[int]) -> None:
-    """Write all that was measured."""
+def collect(options: argparse.Namespace) -> None:
+    """Write all that was measured, of every split and seed."""
     rows = []
-    command = f"python benchmarks/voc_parts.py {options.data.name} --split {options.split} --steps {options.steps}"
     for name in ROWS:
-        for seed in seeds:
-            kept = folder_of(name, options, seed) / "measured.json"
-            if kept.exists():
-                found = json.loads(kept.read_text())
-                found.pop("CorLoc_per_class")
-                about = {"row": name, "seed": seed, "trained_on": options.split, "measured_on": options.test_split}
-                rows.append(about | found | {"backbone": options.backbone, "command": command})
+        places = sorted(options.out.glob(f"{folder_name(name)}-train*-*/measured.json"))
+        for place in places:
+            _, split, seed = place.parent.name.rsplit("-", 2)
+            found = json.loads(place.read_text())
+            for name_of in ("CorLoc_per_class", *SPEEDS):  # rows are trained side by side, which spoils their speeds
+                found.pop(name_of)
+            tested = "val" if split == "train" else split
+            about = {"row": name, "seed": int(seed), "trained_on": split, "measured_on": tested}
+            options_of = f'--rows "{name}" --seeds {seed} --split {split} --test-split {tested}'
+            command = f"python benchmarks/voc_parts.py {options.data.name} {options_of}"
+            rows.append(about | {"boxes_found_at": ""} | found | {"backbone": options.backbone, "command": command})
     with (RESULTS / "voc2007_parts.csv").open("w", newline="") as file:
         writer = csv.DictWriter(file, rows[0].keys())
         writer.writeheader()
@@ -162,7 +171,7 @@ def main() -> None:
     options = parser.parse_args()
     seeds = seed_numbers(options.seeds)
     if options.collect:
-        collect(options, seeds)
+        collect(options)
         return
     for name in options.rows.split(","):
         for seed in seeds:

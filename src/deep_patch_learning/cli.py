@@ -15,6 +15,7 @@ from deep_patch_learning.cli_options import (
     Json,
     Limit,
     Run,
+    RunOrShipped,
     Scales,
     Split,
     Workers,
@@ -96,11 +97,11 @@ app.registered_commands += training.registered_commands  # here, so that they st
 
 
 @app.command(
-    epilog=example("dpl predict street.jpg --model runs/photos", "dpl predict holiday/ --model runs/photos --out found")
+    epilog=example("dpl predict street.jpg", "dpl predict holiday/ --model runs/photos --out found")
 )
 def predict(
     images: Annotated[list[Path], typer.Argument(help="Images, or folders of them.")],
-    model: Run,
+    model: RunOrShipped = None,
     out: Annotated[Path, typer.Option(help="Where NAME.json and the drawn NAME.png go.")] = Path("found"),
     scales: Scales = None,
     threshold: Annotated[

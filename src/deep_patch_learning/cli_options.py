@@ -14,6 +14,10 @@ Split = Annotated[str | None, typer.Option(help="A VOC list, a value of the spli
 Json = Annotated[bool, typer.Option("--json", help="Print one JSON object as the last line.")]
 Device = Annotated[str, typer.Option(help="auto, cpu, cuda or mps.")]
 Run = Annotated[Path, typer.Option("--model", help="The folder of a run.")]
+RunOrShipped = Annotated[
+    Path | None,
+    typer.Option("--model", help="The folder of a run. The model that is shipped, 20 everyday classes, if not given."),
+]
 Limit = Annotated[int | None, typer.Option(min=1, help="Only the first N pictures.")]
 Scales = Annotated[
     str | None, typer.Option(help="Longest sides, such as 480,688,1200. Those of training if not given.")

@@ -29,6 +29,7 @@ from deep_patch_learning.training.run import RunFolder
 # Up to this many patches of a pass go through the patch layers at once; VGG16's fc6 input then takes 400 MB in half precision.
 PATCHES_AT_ONCE = 8_000
 FEWEST_AT_ONCE = 125
+SHIPPED = Path(__file__).with_name("shipped")  # a run folder; see its MODEL_CARD.md
 
 
 class Picture(NamedTuple):
@@ -339,16 +340,14 @@ def load(
     device: str | None = None,
     scales: Sequence[int] | None = None,
 ) -> Model:
-    """Return the model of a run folder, ready to predict at `scales` (those of its recipe, if not given).
+    """Return the model of a run folder, or the one that is shipped with this package, ready to predict at `scales` (those of its recipe, if not given).
 
     Where the run was calibrated, its predictions have calibrated probabilities and a threshold for each class. Several runs of
     the same classes are asked as one (see `model/committee.py`), with the patches, scales and picking of the first.
     """
     if run is not None and not isinstance(run, str | Path):
         return _load_together(run, device, scales)
-    if run is None:
-        raise RunError("no model was named and none is shipped yet. Give the folder of a run: dpl.load('runs/photos')")
-    folder = RunFolder(run)
+    folder = RunFolder(SHIPPED if run is None else run)
     classes = folder.describe()["classes"]
     recipe = Recipe.load(folder.config)
     network, _ = build_network(

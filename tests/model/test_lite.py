@@ -10,7 +10,7 @@ from safetensors.torch import load_file, save_file
 from deep_patch_learning.errors import ModelError
 from deep_patch_learning.model.backbones import trunk
 from deep_patch_learning.model.build import build_network
-from deep_patch_learning.model.lite import SameConv
+from deep_patch_learning.model.lite import SameConv, channels_first
 from deep_patch_learning.model.network import ALL_HEADS
 
 
@@ -125,3 +125,13 @@ def test_real_weights_know_a_dog() -> None:
         features = network.patch_features(network.backbone(pixels))
     best = (features @ weights["_fc.weight"].float().T + weights["_fc.bias"].float()).argmax().item()
     assert 151 <= best <= 268
+
+
+def test_kernels_that_lie_channel_by_channel() -> None:
+    kernels = torch.rand(8, 1, 3, 3).to(memory_format=torch.channels_last)
+    assert kernels.stride() == (9, 1, 3, 1)  # which cuDNN takes for its own layout
+    assert channels_first(kernels).stride() == (9, 9, 3, 1)
+    assert torch.equal(channels_first(kernels), kernels)
+    maps = torch.rand(2, 8, 6, 5).to(memory_format=torch.channels_last)
+    assert channels_first(maps).is_contiguous()
+    assert torch.equal(channels_first(maps), maps)

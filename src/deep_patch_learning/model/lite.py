@@ -31,7 +31,20 @@ class SameConv(nn.Conv2d):
         for size, kernel, stride, dilation in sides:
             missing = max((-(-size // stride) - 1) * stride + (kernel - 1) * dilation + 1 - size, 0)
             padding += [missing // 2, missing - missing // 2]
-        return F.conv2d(F.pad(maps, padding), self.weight, self.bias, self.stride, 0, self.dilation, self.groups)
+        maps, weight = F.pad(maps, padding), self.weight
+        if maps.is_cuda and self.groups > 1:
+            maps, weight = channels_first(maps), channels_first(weight)
+        return F.conv2d(maps, weight, self.bias, self.stride, 0, self.dilation, self.groups)
+
+
+def channels_first(tensor: Tensor) -> Tensor:
+    """Return maps or kernels (A, B, h, w) that lie in memory channel by channel.
+
+    cuDNN takes the others for its own, and has no kernel for channels that are convolved one by one with gaps: it goes through
+    hundreds of groups in turn. Torch has one, for this layout. `contiguous` alone would leave kernels of one channel as they are,
+    whose layout is anybody's guess.
+    """
+    return tensor.contiguous().flatten(1).unflatten(1, tensor.shape[1:])
 
 
 def _normed(

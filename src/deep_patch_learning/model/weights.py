@@ -39,7 +39,8 @@ def _shorten(names: tuple[str, ...], shown: int = 6) -> str:
 def read_weights(source: str, trunk: Trunk) -> dict[str, Tensor]:
     """Return the tensors of `source`: `imagenet`, a torchvision weights name, a weight file, or `shipped`.
 
-    A weight file is a state_dict (`.pth`, `.pt`, `.safetensors`) or Caffe's `.caffemodel`.
+    A weight file is a state_dict (`.pth`, `.pt`, `.safetensors`) or Caffe's `.caffemodel`. Of the weights of a run of ours only
+    the layers below the heads are taken: its heads know other classes.
     """
     if source == "shipped":
         if trunk.shipped_weights is None:
@@ -83,7 +84,7 @@ def _read_file(path: Path) -> dict[str, Tensor]:
         if path.suffix == ".safetensors":
             from safetensors.torch import load_file
 
-            return load_file(path)
+            return _below_heads(load_file(path))
         state = torch.load(path, map_location="cpu", weights_only=True)
     except Exception as error:
         first = str(error).strip().splitlines()[0] if str(error).strip() else type(error).__name__
@@ -94,6 +95,14 @@ def _read_file(path: Path) -> dict[str, Tensor]:
     if not isinstance(state, dict) or not all(isinstance(value, Tensor) for value in state.values()):
         raise ModelError(f"{path}: holds {type(state).__name__}, wanted a state_dict of tensors.")
     return state
+
+
+def _below_heads(tensors: dict[str, Tensor]) -> dict[str, Tensor]:
+    """Return what a file holds, or of a run's network the layers below its heads."""
+    if not all(name.startswith("network.") for name in tensors):
+        return tensors
+    own = {name.removeprefix("network."): tensor for name, tensor in tensors.items()}
+    return {name: tensor for name, tensor in own.items() if name.startswith(("backbone.", "patch_features."))}
 
 
 def fill(network: nn.Module, trunk: Trunk, tensors: dict[str, Tensor], source: str) -> FilledLayers:
