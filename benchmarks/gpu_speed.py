@@ -34,7 +34,8 @@ from deep_patch_learning.patches import generator
 from deep_patch_learning.peers.hcp import build_hcp
 from deep_patch_learning.predict import Model, Picking, Picture
 from deep_patch_learning.training.loop import Trainer, Writing
-from deep_patch_learning.training.recipe import PAPER_SCALES, Recipe, modern, refined
+from deep_patch_learning.training.recipe import PAPER_SCALES, Recipe
+from deep_patch_learning.training.recipes import modern, refined
 from deep_patch_learning.training.run import RunFolder
 
 RESULTS = Path(__file__).parent.parent / "results"

@@ -26,7 +26,8 @@ from deep_patch_learning.model.network import ALL_HEADS
 from deep_patch_learning.predict import load
 from deep_patch_learning.reproduce.bench import machine, training_time
 from deep_patch_learning.second_round import find_given
-from deep_patch_learning.training.recipe import modern, recipe_patches, seed_numbers
+from deep_patch_learning.training.recipe import recipe_patches
+from deep_patch_learning.training.recipes import modern, seed_numbers
 from deep_patch_learning.training.run import RunFolder, write_atomically
 
 RESULTS = Path(__file__).parent.parent / "results"

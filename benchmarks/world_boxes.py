@@ -29,7 +29,8 @@ from deep_patch_learning.part_boxes import looks_like_a_part
 from deep_patch_learning.predict import Model, Picture, load, recipe_picking
 from deep_patch_learning.prediction import Prediction
 from deep_patch_learning.second_round import find_given
-from deep_patch_learning.training.recipe import recipe_patches, refined_world, second_round, world
+from deep_patch_learning.training.recipe import recipe_patches
+from deep_patch_learning.training.recipes import refined_world, second_round, world
 
 RESULTS = Path(__file__).parent.parent / "results"
 FIGURES = ("mAP", "detection_mAP", "detection_mAP_11pt", "recall_at_80", "instance_recall", "CorLoc")

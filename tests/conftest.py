@@ -8,7 +8,8 @@ import pytest
 from deep_patch_learning import verbs
 from deep_patch_learning.data.tags import read_tags
 from deep_patch_learning.data.world import make_world
-from deep_patch_learning.training.recipe import Recipe, recipe_patches, world
+from deep_patch_learning.training.recipe import Recipe, recipe_patches
+from deep_patch_learning.training.recipes import world
 
 
 @pytest.fixture(scope="session", autouse=True)

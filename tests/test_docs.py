@@ -20,7 +20,14 @@ def test_tables_are_the_measured_ones(page: Path) -> None:
     spec.loader.exec_module(tables)
     text = page.read_text()
     assert tables.page(text) == text  # else: python benchmarks/tables.py
-    expected = {"README.md": 2, "patches.md": 4, "speed.md": 4, "reproduce.md": 4, "boxes.md": 1, "better-boxes.md": 1}.get(page.name, 0)
+    expected = {
+        "README.md": 2,
+        "patches.md": 4,
+        "speed.md": 4,
+        "reproduce.md": 4,
+        "boxes.md": 1,
+        "better-boxes.md": 1,
+    }.get(page.name, 0)
     assert text.count("<!-- end of ") == expected
 
 

@@ -173,8 +173,6 @@ def test_a_network_that_only_classifies_has_no_boxes(
 
 
 def test_runs_that_are_not_there(tmp_path: Path, small_run: Path) -> None:
-    with pytest.raises(RunError, match="none is shipped"):
-        load()
     with pytest.raises(RunError, match="Did you mean 'small'"):
         load(small_run.parent / "smal")
     with pytest.raises(RunError, match="holds no run"):

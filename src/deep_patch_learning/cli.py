@@ -96,9 +96,7 @@ def check(
 app.registered_commands += training.registered_commands  # here, so that they stand in the order of use
 
 
-@app.command(
-    epilog=example("dpl predict street.jpg", "dpl predict holiday/ --model runs/photos --out found")
-)
+@app.command(epilog=example("dpl predict street.jpg", "dpl predict holiday/ --model runs/photos --out found"))
 def predict(
     images: Annotated[list[Path], typer.Argument(help="Images, or folders of them.")],
     model: RunOrShipped = None,

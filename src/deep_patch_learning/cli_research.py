@@ -102,7 +102,7 @@ def compare(
     from deep_patch_learning.peers.catalogue import chosen_peers
     from deep_patch_learning.peers.compare import compare as run_comparison
     from deep_patch_learning.peers.compare import show
-    from deep_patch_learning.training.recipe import choose, seed_numbers
+    from deep_patch_learning.training.recipes import choose, seed_numbers
 
     names = chosen_peers(peers)
     options = {"backbone": backbone, "weights": weights, "steps": steps}

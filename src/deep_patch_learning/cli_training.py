@@ -90,7 +90,8 @@ def train(
     from deep_patch_learning.patch_layers import before_training, distil_patch_layers
     from deep_patch_learning.progress import console
     from deep_patch_learning.second_round import check_teacher, find_given
-    from deep_patch_learning.training.recipe import SECOND_ROUND, choose, recipe_patches
+    from deep_patch_learning.training.recipe import recipe_patches
+    from deep_patch_learning.training.recipes import SECOND_ROUND, choose
     from deep_patch_learning.training.run import RunFolder
     from deep_patch_learning.training.sizing import choose_sized
 

@@ -18,7 +18,8 @@ from deep_patch_learning.evaluation import corloc
 from deep_patch_learning.predict import load
 from deep_patch_learning.progress import bar, console
 from deep_patch_learning.second_round import find_given
-from deep_patch_learning.training.recipe import HEADS, Recipe, recipe_patches, refined_world, second_round, world
+from deep_patch_learning.training.recipe import HEADS, Recipe, recipe_patches
+from deep_patch_learning.training.recipes import refined_world, second_round, world
 from deep_patch_learning.training.run import RunFolder
 
 TITLES = {

@@ -22,7 +22,8 @@ from deep_patch_learning.model.weights import check_source
 from deep_patch_learning.progress import console
 from deep_patch_learning.training.distil import Distilling, DistilTrainer, distilling
 from deep_patch_learning.training.loop import Writing
-from deep_patch_learning.training.recipe import Recipe, choose
+from deep_patch_learning.training.recipe import Recipe
+from deep_patch_learning.training.recipes import choose
 from deep_patch_learning.training.run import RunFolder, write_atomically
 
 

@@ -340,10 +340,11 @@ def load(
     device: str | None = None,
     scales: Sequence[int] | None = None,
 ) -> Model:
-    """Return the model of a run folder, or the one that is shipped with this package, ready to predict at `scales` (those of its recipe, if not given).
+    """Return the model of a run folder, or the one that is shipped with this package, ready to predict.
 
-    Where the run was calibrated, its predictions have calibrated probabilities and a threshold for each class. Several runs of
-    the same classes are asked as one (see `model/committee.py`), with the patches, scales and picking of the first.
+    It looks at `scales`, those of its recipe if not given. Where the run was calibrated, its predictions have calibrated
+    probabilities and a threshold for each class. Several runs of the same classes are asked as one (see `model/committee.py`),
+    with the patches, scales and picking of the first.
     """
     if run is not None and not isinstance(run, str | Path):
         return _load_together(run, device, scales)
@@ -386,6 +387,6 @@ def _load_together(runs: Sequence[str | Path], device: str | None, scales: Seque
         if model.classes != first.classes:
             raise RunError(f"{run}: knows other classes than {runs[0]}. Runs that are asked together share their tags.")
     if len(models) > 1:
-        first.network = Committee([model.network for model in models])
+        first.network = Committee([model.network for model in models]).eval()
         first.calibration = None  # it is that of one run's scores
     return first

@@ -15,9 +15,9 @@ from deep_patch_learning.model.network import ALL_HEADS, HEADS, DeepPatchNet
 
 def network(seed: int, heads: tuple[str, ...] = ALL_HEADS, refinements: int = 2, moves: bool = True) -> DeepPatchNet:
     torch.manual_seed(seed)
-    return build_network(
-        "tiny", 3, heads, filters=8, refinements=refinements, refinement_width=16, regression=moves
-    )[0].eval()
+    return build_network("tiny", 3, heads, filters=8, refinements=refinements, refinement_width=16, regression=moves)[
+        0
+    ].eval()
 
 
 @pytest.fixture

@@ -110,3 +110,14 @@ def test_a_pickle_that_would_run_code_is_refused(tmp_path: Path) -> None:
     with pytest.raises(ModelError, match="not a readable weight file"):
         build_network("alexnet", 3, weights=str(tmp_path / "evil.pth"))
     assert not (tmp_path / "ran").exists()
+
+
+def test_of_a_run_the_layers_below_its_heads_are_taken(tmp_path: Path) -> None:
+    torch.manual_seed(0)
+    run, _ = build_network("tiny", 5)
+    save_file({f"network.{name}": tensor for name, tensor in run.state_dict().items()}, tmp_path / "run.safetensors")
+    network, report = build_network("tiny", 3, weights=str(tmp_path / "run.safetensors"))
+    assert torch.equal(network.backbone.body[0].weight, run.backbone.body[0].weight)
+    assert torch.equal(network.patch_features.fc6.weight, run.patch_features.fc6.weight)
+    assert report.unused == ()
+    assert "discovery.patch_classifier" in report.new

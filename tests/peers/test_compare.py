@@ -18,7 +18,8 @@ from deep_patch_learning.peers.catalogue import PEERS, chosen_peers, svm
 from deep_patch_learning.peers.compare import COLUMNS, compare, read_rows, rows_to_csv
 from deep_patch_learning.peers.contest import Contest, first_patches, visits_per_second
 from deep_patch_learning.peers.whole_image import whole_image_boxes
-from deep_patch_learning.training.recipe import Recipe, world
+from deep_patch_learning.training.recipe import Recipe
+from deep_patch_learning.training.recipes import world
 
 COMMAND = [sys.executable, "-m", "deep_patch_learning", "compare"]
 SETTINGS = ["batch_images=2", "images_per_pass=2", "max_patches=8", "scales=64,80", "patches=sliding-window"]

@@ -13,7 +13,8 @@ from deep_patch_learning.reproduce.bench import training_time
 from deep_patch_learning.reproduce.differences import differences
 from deep_patch_learning.reproduce.protocol import Protocol, Splits, find_protocol, untagged_pictures
 from deep_patch_learning.reproduce.results import needed
-from deep_patch_learning.training.recipe import PAPER_SCALES, paper
+from deep_patch_learning.training.recipe import PAPER_SCALES
+from deep_patch_learning.training.recipes import paper
 
 from .conftest import make_voc
 

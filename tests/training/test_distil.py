@@ -24,7 +24,8 @@ from deep_patch_learning.patch_layers import PatchLayers, before_training, disti
 from deep_patch_learning.training.checkpoint import read_checkpoint
 from deep_patch_learning.training.distil import Distilling, DistilTrainer, NormedLayers, distil_terms, distilling
 from deep_patch_learning.training.loop import Writing
-from deep_patch_learning.training.recipe import Recipe, modern
+from deep_patch_learning.training.recipe import Recipe
+from deep_patch_learning.training.recipes import modern
 from deep_patch_learning.training.run import RunFolder
 
 SHIPPED = Path(verbs.__file__).parent / "model" / "tiny.safetensors"

@@ -31,7 +31,8 @@ from deep_patch_learning.training.early_stop import (
     read_measurements,
 )
 from deep_patch_learning.training.loop import Trainer, Writing
-from deep_patch_learning.training.recipe import Recipe, recipe_patches, world
+from deep_patch_learning.training.recipe import Recipe, recipe_patches
+from deep_patch_learning.training.recipes import world
 from deep_patch_learning.training.run import RunFolder
 
 STEPS = 16  # measured after every second of them

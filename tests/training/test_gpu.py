@@ -9,7 +9,7 @@ import torch
 from deep_patch_learning import verbs
 from deep_patch_learning.predict import Picking, load
 from deep_patch_learning.training.loop import Trainer, Writing
-from deep_patch_learning.training.recipe import modern
+from deep_patch_learning.training.recipes import modern
 from deep_patch_learning.training.run import RunFolder
 
 pytestmark = pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GPU")

@@ -20,7 +20,8 @@ from deep_patch_learning.errors import RunError, TrainingError
 from deep_patch_learning.model.network import ALL_HEADS
 from deep_patch_learning.training.checkpoint import read_checkpoint
 from deep_patch_learning.training.loop import make_optimiser
-from deep_patch_learning.training.recipe import Recipe, paper, recipe_patches
+from deep_patch_learning.training.recipe import Recipe, recipe_patches
+from deep_patch_learning.training.recipes import paper
 from deep_patch_learning.training.run import RunFolder
 
 
@@ -292,7 +293,7 @@ def test_two_trainings_in_one_folder(small_prepared: verbs.Prepared, small_recip
 def test_pictures_of_extreme_shape_can_be_trained_on(small_prepared: verbs.Prepared, tmp_path: Path) -> None:
     from PIL import Image
 
-    from deep_patch_learning.training.recipe import modern
+    from deep_patch_learning.training.recipes import modern
 
     thin = tmp_path / "thin.png"
     Image.fromarray(np.random.default_rng(0).integers(0, 256, (3, 300, 3), np.uint8)).save(thin)

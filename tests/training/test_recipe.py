@@ -3,7 +3,8 @@
 import pytest
 
 from deep_patch_learning.errors import RunError
-from deep_patch_learning.training.recipe import RECIPES, Recipe, choose, modern, paper, recipe_patches
+from deep_patch_learning.training.recipe import Recipe, recipe_patches
+from deep_patch_learning.training.recipes import RECIPES, choose, modern, paper
 
 
 def test_the_papers_numbers() -> None:

@@ -18,7 +18,8 @@ from deep_patch_learning.picking import Picking
 from deep_patch_learning.predict import Picture, load, score_pictures
 from deep_patch_learning.training.checkpoint import read_checkpoint, save_checkpoint
 from deep_patch_learning.training.loop import make_optimiser
-from deep_patch_learning.training.recipe import Recipe, choose, fast, heads_of, modern, recipe_refinement, refined
+from deep_patch_learning.training.recipe import Recipe, recipe_refinement
+from deep_patch_learning.training.recipes import choose, fast, heads_of, modern, refined
 from deep_patch_learning.training.run import RunFolder
 
 

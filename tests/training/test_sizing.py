@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from deep_patch_learning import verbs
-from deep_patch_learning.training.recipe import choose, modern
+from deep_patch_learning.training.recipes import choose, modern
 from deep_patch_learning.training.run import RunFolder
 from deep_patch_learning.training.sizing import MOST_VISITS, choose_sized, in_words, steps_for, visits_for
 

@@ -6,7 +6,7 @@ from collections import Counter
 import numpy as np
 import pytest
 
-from deep_patch_learning.training.recipe import paper, world
+from deep_patch_learning.training.recipes import paper, world
 from deep_patch_learning.training.visits import VisitPlan, ahead, draw_patches
 
 

@@ -19,7 +19,8 @@ from deep_patch_learning.reproduce.plan import TABLES, Table, Way
 from deep_patch_learning.reproduce.protocol import YEARS, find_protocol, untagged_pictures
 from deep_patch_learning.reproduce.results import fill_table, needed
 from deep_patch_learning.reproduce.showing import show_result
-from deep_patch_learning.training.recipe import Recipe, choose, seed_numbers
+from deep_patch_learning.training.recipe import Recipe
+from deep_patch_learning.training.recipes import choose, seed_numbers
 from deep_patch_learning.training.run import RunFolder
 
 USUAL_BACKBONE = {"paper": "vgg16"}  # the paper's network whose weights torchvision has; other recipes bring their own

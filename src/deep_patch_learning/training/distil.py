@@ -24,7 +24,8 @@ from deep_patch_learning.model.patch_features import FullyConnected
 from deep_patch_learning.model.teacher import Taught, teach
 from deep_patch_learning.model.weights import FilledLayers
 from deep_patch_learning.training.loop import Trainer, Writing
-from deep_patch_learning.training.recipe import Recipe, usual_weights
+from deep_patch_learning.training.recipe import Recipe
+from deep_patch_learning.training.recipes import usual_weights
 from deep_patch_learning.training.run import RunFolder
 from deep_patch_learning.training.visits import Visit
 

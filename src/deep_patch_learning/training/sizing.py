@@ -4,10 +4,15 @@ import math
 from collections.abc import Sequence
 from typing import Any
 
-from deep_patch_learning.training.recipe import Recipe, choose
+from deep_patch_learning.training.recipe import Recipe
+from deep_patch_learning.training.recipes import choose
 from deep_patch_learning.training.run import RunFolder
 
-SIZED = ("modern", "refined")  # the paper's steps are the paper's, and those of the world are made for its pictures
+SIZED = (
+    "modern",
+    "refined",
+    "fast",
+)  # the paper's steps are the paper's, and those of the world are made for its pictures
 VISITS_PER_ROOT = 160  # 2,501 pictures, VOC 2007's train, are well served by 8,000 visits
 FEWEST_VISITS = 2_400  # new heads learn little in less, however few the pictures are
 MOST_VISITS = 160_000

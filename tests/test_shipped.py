@@ -1,0 +1,60 @@
+"""The model that is shipped: there, small, whole, and of some use on photos."""
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+import torch
+from safetensors.torch import load_file
+
+import deep_patch_learning as dpl
+from deep_patch_learning.predict import SHIPPED
+from deep_patch_learning.training.recipes import fast
+
+
+def test_it_is_small_and_says_what_it_is() -> None:
+    weights = SHIPPED / "weights.safetensors"
+    assert weights.stat().st_size <= 16 * 2**20
+    assert {tensor.dtype for tensor in load_file(weights).values() if tensor.is_floating_point()} == {torch.float16}
+    model = dpl.load(device="cpu")
+    assert len(model.classes) == 20
+    card = (SHIPPED / "MODEL_CARD.md").read_text()
+    assert all(name in card for name in model.classes)
+    assert model.calibration is not None
+
+
+def test_predicting_without_a_model(small_world: Path, tmp_path: Path) -> None:
+    picture = small_world.parent / "images" / "500000.jpg"
+    command = [sys.executable, "-m", "deep_patch_learning", "predict", str(picture), "--out", str(tmp_path), "--json"]
+    found = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert found.returncode == 0, found.stderr
+    (one,) = json.loads(found.stdout.splitlines()[-1])["predictions"]
+    assert tuple(one["raw"]["classes"]) == dpl.load(device="cpu").classes
+    assert {path.name for path in tmp_path.iterdir()} == {"500000.json", "500000.png"}
+
+
+def test_its_layers_are_where_fast_begins() -> None:
+    from deep_patch_learning.model.build import build_network
+
+    recipe = fast()
+    network, report = build_network(recipe.backbone, 3, recipe.heads, weights=recipe.weights, refinement_cells=3)
+    assert report is not None
+    assert not any(layer.startswith("backbone.") for layer in report.new)
+    own = load_file(SHIPPED / "weights.safetensors")["network.backbone.body.head.0.weight"]
+    torch.testing.assert_close(network.backbone.body.head[0].weight.half(), own)
+
+
+@pytest.mark.voc
+def test_on_photos(voc: Path) -> None:
+    from deep_patch_learning import verbs
+    from deep_patch_learning.data.tags import read_tags
+    from deep_patch_learning.data.truth import read_truth
+
+    model = dpl.load(device="cpu")
+    pictures = verbs.limited(read_tags(voc, "val"), 60)
+    found = verbs.predict(model, verbs.prepare(pictures, model.patch_generator))
+    figures = verbs.measure(found, pictures.labels, read_truth(voc, pictures))
+    assert figures["mAP"] > 75
+    assert figures["CorLoc"] > 30
