@@ -2,8 +2,8 @@
 
     python benchmarks/shipped_speed.py PHOTOS [--count 60]
 
-From the pixels of a photo to its boxes, on two threads: ours finds its patches, scores them and picks boxes; the peer's weights do
-not matter for its time and are random. Writes results/shipped_speed.csv.
+From the pixels of a photo to its boxes, on two threads: ours finds its patches, scores them and picks boxes; the peer's weights
+do not matter for its time and are random. Writes results/shipped_speed.csv.
 """
 
 import argparse

@@ -8,7 +8,8 @@ import pytest
 from PIL import Image
 
 ROOT = Path(__file__).parent.parent
-PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
+CARD = ROOT / "src" / "deep_patch_learning" / "shipped" / "MODEL_CARD.md"
+PAGES = [ROOT / "README.md", CARD, *sorted((ROOT / "docs").glob("*.md"))]
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)

@@ -1,0 +1,119 @@
+"""Trains the model that the package ships, and its twin that has not seen val, and packs them.
+
+    python tools/train_shipped.py train VOC2007 --split train --weights LITE0 --boxes-from RUN --boxes-from RUN --out twin
+    python tools/train_shipped.py train VOC2007 --split trainval --weights LITE0 --boxes-from RUN --boxes-from RUN --out model
+    python tools/train_shipped.py measure VOC2007 --twin twin
+    python tools/train_shipped.py pack --model model --twin twin
+
+LITE0 is EfficientNet-Lite0 on ImageNet, named as the package efficientnet-lite-pytorch does. The runs whose boxes are learnt from
+are the rows "places told apart" and "near patches" of benchmarks/voc_parts.py, trained on the same split. Boxes that were found
+before can lie in OUT as given_boxes.jsonl. Only heads learn: a quarter of an hour on two cores. `measure` writes
+results/shipped_model.csv, the twin on val with its weights in half precision as they are shipped, and calibrates it; `pack` fills
+src/deep_patch_learning/shipped.
+"""
+
+import argparse
+import csv
+import json
+import os
+import platform
+import shutil
+from datetime import date
+from pathlib import Path
+
+from safetensors import safe_open
+from safetensors.torch import save_file
+
+from deep_patch_learning import verbs
+from deep_patch_learning.data.tags import read_tags
+from deep_patch_learning.data.truth import read_truth
+from deep_patch_learning.predict import SHIPPED, load
+from deep_patch_learning.second_round import find_given
+from deep_patch_learning.training.recipe import Recipe, recipe_patches
+from deep_patch_learning.training.recipes import fast, second_round
+from deep_patch_learning.training.run import RunFolder, write_atomically
+
+RESULTS = Path(__file__).parent.parent / "results"
+STEPS = {"train": 1250, "trainval": 1500}
+FIGURES = ("mAP", "mAP_11pt", "CorLoc", "detection_mAP", "detection_mAP_11pt", "recall_at_80")
+
+
+def train(options: argparse.Namespace) -> None:
+    """Train on the tags of a split; finish what was begun."""
+    recipe = second_round(fast("lite0-map", STEPS[options.split]))
+    recipe = recipe.replace(weights=str(options.weights), scales=(400, 448), seed=options.seed)
+    prepared = verbs.prepare(read_tags(options.data, options.split), recipe_patches(recipe))
+    given = find_given(prepared, recipe, options.out, options.boxes_from, scales=(600,))
+    source = {"path": options.data.name, "split": options.split}
+    verbs.train(prepared, recipe, options.out, source, device=options.device, given=given)
+
+
+def halve(weights: Path) -> None:
+    """Store the numbers of a weight file in half precision."""
+    with safe_open(weights, "pt") as stored:
+        about, tensors = stored.metadata(), {name: stored.get_tensor(name) for name in stored.keys()}  # noqa: SIM118
+    halves = {name: tensor.half() if tensor.is_floating_point() else tensor for name, tensor in tensors.items()}
+    part = weights.with_suffix(".part")
+    save_file(halves, part, metadata=about)
+    part.replace(weights)
+
+
+def measure(options: argparse.Namespace) -> None:
+    """Measure the twin on val as it would be shipped, and calibrate it there."""
+    run = RunFolder(options.twin)
+    halve(run.weights)
+    model = load(options.twin, options.device)
+    prepared = verbs.prepare(read_tags(options.data, "val"), model.patch_generator)
+    found = verbs.predict(model, prepared)
+    figures = verbs.measure(found, prepared.pictures.labels, read_truth(options.data, prepared.pictures))
+    verbs.calibrate_run(options.twin, prepared, {"path": options.data.name, "split": "val"}, options.device)
+    recipe = Recipe.load(run.config)
+    row = {"trained_on": "train", "measured_on": "val"} | {name: round(figures[name], 2) for name in FIGURES}
+    row |= {"visits": recipe.steps * recipe.batch_images, "megabytes": round(run.weights.stat().st_size / 1e6, 1)}
+    row |= {"command": "python tools/train_shipped.py", "seed": recipe.seed}
+    row |= {"machine": f"{platform.machine()}, {os.cpu_count()} cores", "date": date.today().isoformat()}
+    with (RESULTS / "shipped_model.csv").open("w", newline="") as file:
+        writer = csv.DictWriter(file, row.keys())
+        writer.writeheader()
+        writer.writerow(row)
+    print(row)
+
+
+def pack(options: argparse.Namespace) -> None:
+    """Put the model, its settings and the twin's calibration where the package looks for them."""
+    run, twin = RunFolder(options.model), RunFolder(options.twin)
+    shutil.copyfile(run.weights, SHIPPED / "weights.safetensors")
+    halve(SHIPPED / "weights.safetensors")
+    recipe = Recipe.load(run.config)
+    write_atomically(SHIPPED / "config.toml", recipe.replace(weights=Path(recipe.weights).name).to_toml())
+    described = run.describe()
+    kept = {name: described[name] for name in ("classes", "fingerprint", "path", "split")}
+    write_atomically(SHIPPED / "data.json", json.dumps(kept, indent=1) + "\n")
+    shutil.copyfile(twin.calibration, SHIPPED / "calibration.json")
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--device", default="cpu")
+    ways = parser.add_subparsers(required=True)
+    training = ways.add_parser("train")
+    training.add_argument("data", type=Path)
+    training.add_argument("--split", choices=STEPS, required=True)
+    training.add_argument("--weights", type=Path, required=True)
+    training.add_argument("--boxes-from", type=Path, action="append", default=[])
+    training.add_argument("--out", type=Path, required=True)
+    training.add_argument("--seed", type=int, default=0)
+    measuring = ways.add_parser("measure")
+    measuring.add_argument("data", type=Path)
+    measuring.add_argument("--twin", type=Path, required=True)
+    packing = ways.add_parser("pack")
+    packing.add_argument("--model", type=Path, required=True)
+    packing.add_argument("--twin", type=Path, required=True)
+    for each, work in ((training, train), (measuring, measure), (packing, pack)):
+        each.set_defaults(work=work)
+    options = parser.parse_args()
+    options.work(options)
+
+
+if __name__ == "__main__":
+    main()
