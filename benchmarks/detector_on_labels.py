@@ -5,8 +5,8 @@
 
 Torchvision's Faster R-CNN with ResNet-50 and a feature pyramid, from ImageNet weights, both times with the same pictures, steps
 and seed; detection mAP on val. Boxes marked difficult are left out of training. Writes results/detector_on_labels.csv: the share
-of full supervision that tags buy. With --only the two are trained by two processes, one after the other or at once; a row that is
-there stays.
+of full supervision that tags buy. With --only one of the two is trained, and the other's row
+stays as it is in the file.
 """
 
 import argparse
@@ -157,7 +157,7 @@ def keep(path: Path, row: dict) -> None:
             rows |= {kept["trained_on"]: kept for kept in csv.DictReader(file)}
     rows[row["trained_on"]] = row
     there = [kept for kept in rows.values() if kept is not None]
-    if len(there) == len(rows):
+    if len(there) == len(rows) and len({kept["command"] for kept in there}) == 1:
         full = float(rows["true boxes"]["detection_mAP"])
         for kept in there:
             kept["share_of_full"] = round(float(kept["detection_mAP"]) / full, 3) if full else ""

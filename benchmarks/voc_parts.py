@@ -26,6 +26,7 @@ from deep_patch_learning.model.network import ALL_HEADS
 from deep_patch_learning.predict import load
 from deep_patch_learning.reproduce.bench import machine, training_time
 from deep_patch_learning.second_round import find_given
+from deep_patch_learning.training.given_boxes import waiting
 from deep_patch_learning.training.recipe import recipe_patches
 from deep_patch_learning.training.recipes import modern, seed_numbers
 from deep_patch_learning.training.run import RunFolder, write_atomically
@@ -38,11 +39,12 @@ SCALES, TEST_SCALES = (480, 600, 720), (600,)
 
 @dataclass(frozen=True)
 class Row:
-    """A network of the table: what it changes in `modern`, whose boxes it learns from, and how many times longer."""
+    """A network of the table: what it changes in `modern`, whose boxes, found at which scales, it learns from; times longer."""
 
     changes: dict[str, Any] = field(default_factory=dict)
     boxes_from: tuple[str, ...] = ()
     times: int = 1
+    found_at: tuple[int, ...] = (600,)
 
 
 REFINED = {"heads": ALL_HEADS, "max_patches": 256, "vote_sharpness": 8.0, "area_power": 0.0}
@@ -55,16 +57,17 @@ ROWS = {
     "two heads (near)": Row({"near": True}),
     "one refinement": Row(REFINED | {"refinements": 1}),
     "three refinements": Row(REFINED),
-    "seeds by vote": Row(VOTED),
     "several seeds": Row(REFINED | {"seeds": "several"}),
+    "seeds by vote": Row(VOTED),
     "boxes moved": Row(MOVED),
     "places told apart": Row(PLACED),
     "near patches": Row(PLACED | {"near": True}),
-    "second round": Row(SECOND, ("two heads",)),
+    "second round": Row(SECOND, ("two heads",), found_at=SCALES),
     "second round (near)": Row(SECOND | {"near": True}, ("two heads (near)",)),
-    "second round of refined": Row(SECOND, ("places told apart",)),
+    "second round of refined": Row(SECOND, ("places told apart",), found_at=SCALES),
     "second round of both": Row(SECOND, ("places told apart", "near patches")),
     "long second round of both": Row(SECOND, ("places told apart", "near patches"), 2),
+    "long third round": Row(SECOND, ("long second round of both",), 2),
 }
 
 
@@ -86,17 +89,22 @@ def folder_of(name: str, options: argparse.Namespace, seed: int) -> Path:
     return options.out / f"{folder_name(name)}-{options.split}-{seed}"
 
 
+def has_boxes(folder: Path) -> bool:
+    """Return whether the boxes that a row learns from were found before."""
+    return RunFolder(folder).given_boxes.exists() or waiting(folder).exists()
+
+
 def train_row(name: str, options: argparse.Namespace, seed: int) -> None:
-    """Train a row, unless that was done; the rows whose boxes it learns from come first."""
+    """Train a row, unless that was done; the rows whose boxes it learns from come first, unless it has them."""
     row, folder = ROWS[name], folder_of(name, options, seed)
     if RunFolder(folder).weights.exists():
         return
-    for teacher in row.boxes_from:
+    for teacher in () if has_boxes(folder) else row.boxes_from:
         train_row(teacher, options, seed)
     recipe = recipe_of(row, options, seed)
     training = prepared(options, options.split, recipe)
-    teachers = [folder_of(teacher, options, seed) for teacher in row.boxes_from]
-    given = find_given(training, recipe, folder, teachers, options.device, scales=TEST_SCALES)
+    teachers = [] if has_boxes(folder) else [folder_of(teacher, options, seed) for teacher in row.boxes_from]
+    given = find_given(training, recipe, folder, teachers, options.device, scales=row.found_at)
     trainer = verbs.train(training, recipe, folder, device=options.device, given=given, description=f"{name}, {seed}")
     if not trainer.finished:
         raise KeyboardInterrupt
@@ -123,7 +131,7 @@ def measure_row(name: str, options: argparse.Namespace, seed: int) -> None:
         result |= {"mAP": "", "mAP_11pt": ""}  # of tags that were trained on
     result |= {"visits": recipe.steps * recipe.batch_images, "training_seconds": round(seconds, 1)}
     result |= {"visits_per_second": round(speed or 0, 1), "test_images_per_second": round(len(found) / spent, 1)}
-    result |= {"boxes_found_at": " ".join(map(str, TEST_SCALES)) if row.boxes_from else ""}
+    result |= {"boxes_found_at": " ".join(map(str, row.found_at)) if row.boxes_from else ""}
     result |= {"CorLoc_per_class": figures["CorLoc_per_class"], "machine": machine(options.device)}
     write_atomically(kept, json.dumps(result | {"date": date.today().isoformat()}))
     print(name, seed, {key: result[key] for key in FIGURES}, flush=True)
@@ -147,7 +155,7 @@ def collect(options: argparse.Namespace) -> None:
             tested = "val" if split == "train" else split
             about = {"row": name, "seed": int(seed), "trained_on": split, "measured_on": tested}
             options_of = f'--rows "{name}" --seeds {seed} --split {split} --test-split {tested}'
-            command = f"python benchmarks/voc_parts.py {options.data.name} {options_of}"
+            command = f"python benchmarks/voc_parts.py {options.data.name} --weights FILE --out FOLDER {options_of}"
             rows.append(about | {"boxes_found_at": ""} | found | {"backbone": options.backbone, "command": command})
     with (RESULTS / "voc2007_parts.csv").open("w", newline="") as file:
         writer = csv.DictWriter(file, rows[0].keys())

@@ -7,7 +7,7 @@
 
 LITE0 is EfficientNet-Lite0 on ImageNet, named as the package efficientnet-lite-pytorch does. The runs whose boxes are learnt from
 are the rows "places told apart" and "near patches" of benchmarks/voc_parts.py, trained on the same split. Boxes that were found
-before can lie in OUT as given_boxes.jsonl. Only heads learn: a quarter of an hour on two cores. `measure` writes
+before can lie beside OUT as OUT-given-boxes.jsonl. Only heads learn: a quarter of an hour on two cores. `measure` writes
 results/shipped_model.csv, the twin on val with its weights in half precision as they are shipped, and calibrates it; `pack` fills
 src/deep_patch_learning/shipped.
 """

@@ -20,7 +20,7 @@ RunOrShipped = Annotated[
 ]
 Limit = Annotated[int | None, typer.Option(min=1, help="Only the first N pictures.")]
 Scales = Annotated[
-    str | None, typer.Option(help="Longest sides, such as 480,688,1200. Those of training if not given.")
+    str | None, typer.Option(help="Longest sides, such as 480,688,1200. Those of its recipe if not given.")
 ]
 Teacher = Annotated[
     str | None, typer.Option(help="The classifier to distil: imagenet, a torchvision name, or a file with its fc.")

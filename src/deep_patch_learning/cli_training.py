@@ -44,11 +44,14 @@ def train(
     backbone: Annotated[
         str | None,
         typer.Option(
-            help="caffenet, alexnet, vgg16, vgg16-caffe, resnet50, resnet50-v1, lite0, tiny, timm:NAME; see the README."
+            help="caffenet, alexnet, vgg16, vgg16-caffe, resnet50[-v1][-near], lite0[-map], tiny, timm:NAME; see the README."
         ),
     ] = None,
     weights: Annotated[
-        str | None, typer.Option(help="imagenet, a torchvision name, a .pth, .safetensors or .caffemodel, or none.")
+        str | None,
+        typer.Option(
+            help="imagenet, a torchvision name, a .pth, .safetensors or .caffemodel, a run's weights, shipped, or none."
+        ),
     ] = None,
     patch_layers: Annotated[
         str | None, typer.Option(help="distil: first fill fc6 and fc7, in OUT-patch-layers, where --weights lack them.")

@@ -367,7 +367,7 @@ def load(
     return Model(
         network,
         classes,
-        scales or recipe.test_scales or recipe.scales,
+        scales or recipe.seen_at,
         recipe_patches(recipe),
         device,
         picking=recipe_picking(recipe),
@@ -378,14 +378,29 @@ def load(
     )
 
 
-def _load_together(runs: Sequence[str | Path], device: str | None, scales: Sequence[int] | None) -> Model:
+def check_together(runs: Sequence[str | Path]) -> None:
+    """Raise `RunError` unless runs can be asked as one: they are there, and have the same classes and heads."""
     if not runs:
         raise RunError("no run was named. Give at least one folder of a run.")
+    folders = [RunFolder(run) for run in runs]
+    for folder in folders:
+        folder.must_exist()
+        if folder.describe()["classes"] != folders[0].describe()["classes"]:
+            raise RunError(
+                f"{folder.folder}: knows other classes than {folders[0].folder}. Runs that are asked together share their tags."
+            )
+        heads, others = (Recipe.load(each.config).heads for each in (folder, folders[0]))
+        if set(heads) != set(others):
+            raise RunError(
+                f"{folder.folder}: has the heads {', '.join(heads)}, but {folders[0].folder} {', '.join(others)}. Runs that are "
+                "asked together have the same."
+            )
+
+
+def _load_together(runs: Sequence[str | Path], device: str | None, scales: Sequence[int] | None) -> Model:
+    check_together(runs)
     models = [load(run, device, scales) for run in runs]
     first = models[0]
-    for run, model in zip(runs, models, strict=True):
-        if model.classes != first.classes:
-            raise RunError(f"{run}: knows other classes than {runs[0]}. Runs that are asked together share their tags.")
     if len(models) > 1:
         first.network = Committee([model.network for model in models]).eval()
         first.calibration = None  # it is that of one run's scores

@@ -7,7 +7,7 @@ from typing import Any
 from deep_patch_learning import verbs
 from deep_patch_learning.errors import RunError
 from deep_patch_learning.model.network import HEADS
-from deep_patch_learning.predict import load
+from deep_patch_learning.predict import check_together, load
 from deep_patch_learning.training.given_boxes import (
     GivenBoxes,
     boxes_of_tags,
@@ -33,13 +33,17 @@ def check_teacher(
     if kept.exists():
         before = source_of(kept).get("boxes_from", [])
         if teachers and before != _places(teachers):
+            whose = f"the boxes of {' and '.join(before)}" if before else "boxes that were handed to it"
             raise RunError(
-                f"{out}: learns from the boxes of {' and '.join(before)}. Repeat the first command to resume it, or give a new "
-                "folder with --out."
+                f"{out}: learns from {whose}. Repeat the first command to resume it, or give a new folder with --out."
             )
+        return
+    if not teachers and waiting(out).exists():
         return
     if not teachers:
         raise RunError("recipe: seeds = 'given' needs the run whose boxes are given. Name it with --boxes-from RUN.")
+    if len(teachers) > 1:
+        check_together(teachers)
     for teacher in teachers:
         run = RunFolder(teacher)
         run.must_be_finished()
@@ -65,7 +69,7 @@ def find_given(
 
     The runs `teachers`, asked as one and at `scales` (those of the first, if not given), find them now, unless that was done:
     they wait in a file beside `out` until the training begins, so that neither a failure nor the processes of other devices
-    cost them again.
+    cost them again. Without teachers those that wait there are taken as they are.
     """
     if recipe.seeds != "given":
         return None
@@ -74,8 +78,9 @@ def find_given(
     kept, found_before = RunFolder(out).given_boxes, waiting(out)
     if kept.exists():
         return read_given(kept, pictures.names, pictures.classes)
-    first = Recipe.load(RunFolder(teachers[0]).config)
-    scales = scales or first.test_scales or first.scales
+    if not teachers:
+        return read_given(found_before, pictures.names, pictures.classes)
+    scales = scales or Recipe.load(RunFolder(teachers[0]).config).seen_at
     source = _source(teachers, scales, recipe, prepared)
     if found_before.exists() and source_of(found_before) == source:
         return read_given(found_before, pictures.names, pictures.classes)

@@ -73,5 +73,10 @@ def test_runs_are_loaded_together(small_run: Path, tmp_path: Path) -> None:
     (changed / "data.json").write_text(described.replace(f'"{classes[0]}"', '"lion"'))
     with pytest.raises(RunError, match="knows other classes"):
         load([small_run, changed], "cpu")
+    shutil.copyfile(small_run / "data.json", changed / "data.json")
+    alone_again = (changed / "config.toml").read_text()
+    (changed / "config.toml").write_text(alone_again.replace('"classification", "discovery"', '"discovery"'))
+    with pytest.raises(RunError, match="has the heads discovery, but"):
+        load([small_run, changed], "cpu")
     with pytest.raises(RunError, match="no run was named"):
         load([], "cpu")

@@ -220,6 +220,29 @@ def test_found_boxes_wait_for_a_training_that_failed_to_begin(
         find_given(small_prepared, second_recipe.replace(seeds_per_class=1), tmp_path / "run", [small_run], "cpu")
 
 
+def test_several_runs_agree_on_boxes(
+    second_recipe: Recipe, small_run: Path, small_prepared: verbs.Prepared, tmp_path: Path
+) -> None:
+    twin = tmp_path / "twin"
+    shutil.copytree(small_run, twin)
+    alone, together = (
+        find_given(small_prepared, second_recipe, tmp_path / name, runs, "cpu")
+        for name, runs in (("alone", [small_run]), ("together", [small_run, twin]))
+    )
+    assert alone is not None
+    assert together is not None
+    assert all(np.array_equal(one.boxes, other.boxes) for one, other in zip(alone, together, strict=True))
+    assert source_of(waiting(tmp_path / "together"))["boxes_from"] == [str(small_run.resolve()), str(twin.resolve())]
+    # what waits there is taken where no run is named, and found anew at other scales
+    assert find_given(small_prepared, second_recipe, tmp_path / "together", []) is not None
+    check_teacher(second_recipe, tmp_path / "together", [])
+    find_given(small_prepared, second_recipe, tmp_path / "together", [small_run], "cpu", scales=(96,))
+    assert source_of(waiting(tmp_path / "together"))["scales"] == [96]
+    (twin / "weights.safetensors").unlink()
+    with pytest.raises(RunError, match="not finished"):
+        check_teacher(second_recipe, tmp_path / "other", [small_run, twin])
+
+
 def test_what_a_second_round_needs(
     second_recipe: Recipe, small_recipe: Recipe, small_run: Path, small_prepared: verbs.Prepared, tmp_path: Path
 ) -> None:
@@ -243,5 +266,8 @@ def test_what_a_second_round_needs(
     (tmp_path / "run").mkdir()
     write_given(RunFolder(tmp_path / "run").given_boxes, {"boxes_from": ["elsewhere"]}, [], [], [])
     with pytest.raises(RunError, match="learns from the boxes of elsewhere"):
+        check_teacher(second_recipe, tmp_path / "run", [small_run])
+    write_given(RunFolder(tmp_path / "run").given_boxes, {}, [], [], [])
+    with pytest.raises(RunError, match="learns from boxes that were handed to it"):
         check_teacher(second_recipe, tmp_path / "run", [small_run])
     check_teacher(second_recipe, tmp_path / "run", [])

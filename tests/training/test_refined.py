@@ -202,6 +202,11 @@ def test_recipe_and_heads_by_name() -> None:
     assert refined("vgg16").refinement_cells == 1  # fc6 has read what lies where
     assert choose("fast", "", 0, ["test_scales=320"], {}).test_scales == (320,)
     assert fast("lite0").refinement_cells == 3
+    assert (fast().seen_at, modern().seen_at) == ((448,), modern().scales)
+    assert choose("fast", "", 0, [], {"scales": "320"}).seen_at == (320,)  # and not still at 448
+    with pytest.raises(RunError, match="without weights they are random"):
+        choose("fast", "", 0, [], {"backbone": "lite0"})
+    assert not choose("fast", "", 0, ["freeze_backbone=false"], {"backbone": "lite0"}).freeze_backbone
     with pytest.raises(RunError, match="test_scales"):
         fast().replace(test_scales=(448, 8))
 

@@ -45,7 +45,7 @@ def read_weights(source: str, trunk: Trunk) -> dict[str, Tensor]:
     if source == "shipped":
         if trunk.shipped_weights is None:
             raise ModelError("no weights are shipped for this backbone. Use 'imagenet' or a local file.")
-        return _read_file(Path(__file__).with_name(trunk.shipped_weights))
+        return _read_file(Path(__file__).parent / trunk.shipped_weights)
     path = Path(source)
     if path.suffix in _SUFFIXES:
         return _read_file(path)

@@ -65,7 +65,7 @@ def hcp(contest: Contest, recipe: Recipe, folder: Path) -> Outcome:
     kept = contest.hypotheses
     training, testing = (contests.first_patches(each, kept) for each in (contest.training, contest.testing))
     drawn = min(recipe.max_patches or contest.training_hypotheses, contest.training_hypotheses)
-    recipe = recipe.replace(heads=("discovery",), scales=(max(recipe.scales),), max_patches=drawn)
+    recipe = recipe.replace(heads=("discovery",), scales=(max(recipe.scales),), test_scales=(), max_patches=drawn)
     trainer = _trained(contest, training, recipe, folder, build_hcp)
     return contests.outcome_of(contest, trainer, testing)
 

@@ -86,7 +86,7 @@ def outcome_of(
         recipe.total_steps * recipe.batch_images,
         visits_per_second(trainer.run.read_log()),
         rate,
-        recipe.scales,
+        recipe.seen_at,
         patches_per_picture(testing) if patches else 0.0,
     )
 
@@ -96,7 +96,7 @@ def model_of(contest: Contest, recipe: Recipe, network: nn.Module, kind: type[Mo
     return kind(
         network,
         contest.classes,
-        recipe.scales,
+        recipe.seen_at,
         recipe_patches(recipe),
         usable_device(contest.device),
         picking=recipe_picking(recipe),

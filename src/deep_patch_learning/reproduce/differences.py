@@ -83,6 +83,8 @@ def _recipe_clauses(recipe: Recipe) -> list[str]:
         clauses.append(f"{recipe.max_patches} patches drawn at each visit, the paper takes all")
     if recipe.scales not in (PAPER_SCALES, (paper.SINGLE_SCALE,)):
         clauses.append(f"scales {', '.join(map(str, recipe.scales))}")
+    if recipe.test_scales:
+        clauses.append(f"tested at {', '.join(map(str, recipe.test_scales))}")
     if recipe.picking != "best" and "discovery" in recipe.heads:
         clauses.append("boxes elected by vote, the paper takes the best patch")
     return clauses

@@ -84,6 +84,7 @@ def tasks_table(base: Recipe) -> Table:
 
 def scales_table(base: Recipe) -> Table:
     """Return the comparison of all scales with a single one, each trained and measured so."""
+    base = base.replace(test_scales=())
     if len(base.scales) < 2:
         raise RunError(
             f"table scales: the recipe has the one scale {base.scales[0]}. Give several: --set scales=480,688"

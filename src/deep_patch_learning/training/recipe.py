@@ -177,6 +177,11 @@ class Recipe:
         """All steps, those of the heads alone included."""
         return self.head_first_steps + self.steps
 
+    @property
+    def seen_at(self) -> tuple[int, ...]:
+        """The scales at which a trained network looks at pictures."""
+        return self.test_scales or self.scales
+
     def rate_at(self, step: int) -> float:
         """Return the learning rate at `step` (from 0), before the factors for heads and biases."""
         main = step - self.head_first_steps

@@ -189,9 +189,17 @@ def choose(name: str, heads: str, seed: int, changes: Sequence[str], options: di
             raise RunError(f"--set {change}: wanted KEY=VALUE, such as --set learning_rate=1e-4.")
         values[key.strip()] = text.strip()
     values = {key: _from_text(key, value) for key, value in values.items()}
+    if "scales" in values:
+        values.setdefault("test_scales", ())  # who says what to train at means testing too
     # the recipe fits its other settings to the backbone and the number of steps
     shape = {key: values.pop(key) for key in ("backbone", "steps") if key in values}
-    return RECIPES[name](**shape).replace(**values)
+    recipe = RECIPES[name](**shape).replace(**values)
+    if recipe.freeze_backbone and not recipe.weights:
+        raise RunError(
+            f"recipe {name}: leaves the convolutions of {recipe.backbone} as they are, and without weights they are random. Name "
+            "some with --weights, or let them learn with --set freeze_backbone=false."
+        )
+    return recipe
 
 
 def heads_of(text: str) -> tuple[str, ...]:
