@@ -85,6 +85,7 @@ def fast(backbone: str = "lite0-map", steps: int = 2_500) -> Recipe:
     places = {"refinement_cells": 3} if backbone.startswith("lite0") else {}
     return refined(backbone, steps).replace(
         name="fast",
+        boxes="elected",
         scales=(384, 448, 512),
         test_scales=(448,),
         kept_patches=300,
