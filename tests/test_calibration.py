@@ -309,3 +309,23 @@ def test_only_a_finished_run_is_calibrated_and_not_on_what_it_was_trained_on(
     with pytest.raises(RunError, match="is not finished"):
         verbs.calibrate_run(run, few, {}, "cpu")
     assert not (run / "calibration.json").exists()
+
+
+def test_boxes_have_a_line_of_their_own() -> None:
+    random = np.random.default_rng(0)
+    labels = random.integers(0, 2, (200, 3))
+    scores = 4 * labels - 2 + random.normal(size=(200, 3))
+    boxes = labels - 3.0 + 0.3 * random.normal(size=(200, 3))  # never above 0, and yet telling
+    found = calibrate(scores, labels, ("a", "b", "c"), box_scores=boxes)
+    assert found.box_lines is not None
+    slopes, biases = found.box_lines.T
+    likely = 1 / (1 + np.exp(-(slopes * boxes + biases)))
+    assert likely[labels == 1].mean() > 0.8 > 0.2 > likely[labels == 0].mean()
+    again = Calibration.from_dict(found.as_dict())
+    np.testing.assert_allclose(again.box_lines, found.box_lines)
+    without = calibrate(scores, labels, ("a", "b", "c"))
+    assert without.box_lines is None
+    assert "box_slope" not in without.as_dict()["classes"]["a"]
+    np.testing.assert_allclose(without.slopes, found.slopes)  # tags do not change
+    with pytest.raises(ValueError, match="slopes above 0"):
+        dataclasses.replace(found, box_lines=-found.box_lines)

@@ -21,12 +21,11 @@ import shutil
 from datetime import date
 from pathlib import Path
 
-import numpy as np
 from safetensors import safe_open
 from safetensors.torch import save_file
 
 from deep_patch_learning import verbs
-from deep_patch_learning.calibration import calibrate, write_calibration
+from deep_patch_learning.calibration import calibrate_predictions, write_calibration
 from deep_patch_learning.data.tags import read_tags
 from deep_patch_learning.data.truth import read_truth
 from deep_patch_learning.predict import SHIPPED, load
@@ -68,8 +67,7 @@ def measure(options: argparse.Namespace) -> None:
     prepared = verbs.prepare(read_tags(options.data, "val"), model.patch_generator)
     found = verbs.predict(model, prepared)
     figures = verbs.measure(found, prepared.pictures.labels, read_truth(options.data, prepared.pictures))
-    scores = np.stack([prediction.tag_scores for prediction in found])
-    calibration = calibrate(scores, prepared.pictures.labels, prepared.pictures.classes)
+    calibration = calibrate_predictions(found, prepared.pictures.labels, prepared.pictures.classes)
     write_calibration(run.calibration, calibration, {"path": options.data.name, "split": "val"})
     recipe = Recipe.load(run.config)
     row = {"trained_on": "train", "measured_on": "val"} | {name: round(figures[name], 2) for name in FIGURES}

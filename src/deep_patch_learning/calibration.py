@@ -14,7 +14,7 @@ import numpy as np
 
 from deep_patch_learning.data.dataset import PRESENT, UNKNOWN
 from deep_patch_learning.errors import RunError
-from deep_patch_learning.prediction import sigmoid
+from deep_patch_learning.prediction import Prediction, sigmoid
 from deep_patch_learning.training.run import write_atomically
 
 FORMAT = "deep_patch_learning.calibration/1"
@@ -34,8 +34,9 @@ class Calibration:
     """The calibration of C classes: `slopes`, `biases` and `thresholds` (C,), and what they were fitted on.
 
     `positives` (C,) counts the held-out pictures that show each class; one with fewer than `FEW` has what all classes share.
-    `error_before` and `error_after` are expected calibration errors, from 0 to 1, the second on pictures that were left out of
-    the fit it is measured on.
+    `box_lines` (C, 2) are slope and bias for the scores of boxes, None for a network that finds none. `error_before` and
+    `error_after` are expected calibration errors, from 0 to 1, the second on pictures that were left out of the fit it is
+    measured on.
     """
 
     classes: tuple[str, ...]
@@ -46,6 +47,7 @@ class Calibration:
     pictures: int
     error_before: float
     error_after: float
+    box_lines: np.ndarray | None = None
 
     def __post_init__(self) -> None:
         for name in ("slopes", "biases", "thresholds", "positives"):
@@ -56,6 +58,12 @@ class Calibration:
             object.__setattr__(self, name, value)
         if (self.slopes <= 0).any():
             raise ValueError(f"slopes are {self.slopes.tolist()}; wanted numbers above 0")
+        if self.box_lines is not None:
+            lines = np.array(self.box_lines, np.float64)
+            if lines.shape != (len(self.classes), 2) or not np.isfinite(lines).all() or (lines[:, 0] <= 0).any():
+                raise ValueError(f"slopes and biases of boxes are {lines.tolist()}; wanted finite ones, slopes above 0")
+            lines.setflags(write=False)
+            object.__setattr__(self, "box_lines", lines)
         if ((self.thresholds < 0) | (self.thresholds > 1)).any():
             raise ValueError(f"thresholds are {self.thresholds.tolist()}; wanted probabilities")
 
@@ -85,8 +93,9 @@ class Calibration:
                     "slope": float(slope),
                     "bias": float(bias),
                     "threshold": float(threshold),
+                    **({} if self.box_lines is None else _of_boxes(self.box_lines[index])),
                 }
-                for name, (count, slope, bias, threshold) in zip(self.classes, columns, strict=True)
+                for index, (name, (count, slope, bias, threshold)) in enumerate(zip(self.classes, columns, strict=True))
             },
         }
 
@@ -100,7 +109,12 @@ class Calibration:
             np.array([row[key] for row in rows.values()]) for key in ("slope", "bias", "threshold", "positives")
         )
         about = saved["pictures"], errors["before"], errors["after"]
-        return cls(tuple(rows), slopes, biases, thresholds, positives, *about)
+        lines = [[row["box_slope"], row["box_bias"]] for row in rows.values() if "box_slope" in row]
+        return cls(tuple(rows), slopes, biases, thresholds, positives, *about, np.array(lines) if lines else None)
+
+
+def _of_boxes(line: np.ndarray) -> dict[str, float]:
+    return {"box_slope": float(line[0]), "box_bias": float(line[1])}
 
 
 def write_calibration(path: Path, calibration: Calibration, source: dict[str, Any]) -> None:
@@ -122,8 +136,20 @@ def read_calibration(path: Path, classes: Sequence[str]) -> Calibration | None:
     return found
 
 
-def calibrate(scores: np.ndarray, labels: np.ndarray, classes: Sequence[str], seed: int = 0) -> Calibration:
+def calibrate_predictions(predictions: Sequence[Prediction], labels: np.ndarray, classes: Sequence[str]) -> Calibration:
+    """Return the calibration fitted on what was found in held-out pictures, and their tags `labels` (I, C)."""
+    boxes = [one.best_scores for one in predictions if one.best_boxes is not None]
+    scores = np.stack([one.tag_scores for one in predictions])
+    return calibrate(scores, labels, classes, box_scores=np.stack(boxes) if len(boxes) == len(predictions) else None)
+
+
+def calibrate(
+    scores: np.ndarray, labels: np.ndarray, classes: Sequence[str], seed: int = 0, box_scores: np.ndarray | None = None
+) -> Calibration:
     """Return the calibration fitted on held-out pictures: their raw `scores` (I, C) and tags `labels` (I, C).
+
+    `box_scores` (I, C) are those of the best box of each class. They too are held against the tags: a box is worth what it says
+    of the picture.
 
     Slope and bias of a class lie near those that fit all classes together, nearer where fewer pictures show it. Its threshold is
     where F1 is highest on these pictures. A class that fewer than `FEW` pictures show takes what is best for all together.
@@ -143,6 +169,7 @@ def calibrate(scores: np.ndarray, labels: np.ndarray, classes: Sequence[str], se
         len(scores),
         expected_calibration_error(sigmoid(scores), labels),
         expected_calibration_error(_fitted_on_others(scores, labels, seed), labels),
+        None if box_scores is None else fit_lines(np.asarray(box_scores, np.float64), labels),
     )
 
 

@@ -182,7 +182,8 @@ class Model:
         if self.calibration is None:
             return {}
         lines = np.stack((self.calibration.slopes, self.calibration.biases), axis=1)
-        return {"calibration": lines, "threshold": tuple(self.calibration.thresholds)}
+        of_boxes = self.calibration.box_lines
+        return {"calibration": lines, "box_calibration": of_boxes, "threshold": tuple(self.calibration.thresholds)}
 
     def predict(self, picture: str | Path | np.ndarray) -> Prediction:
         """Return what is found in one picture: a path, or an (H, W, 3) uint8 RGB array."""

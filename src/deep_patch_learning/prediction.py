@@ -17,6 +17,8 @@ if TYPE_CHECKING:
 
 FORMAT = "deep_patch_learning.prediction/1"
 _OF_HEADS = ("classification_scores", "discovery_scores", "best_boxes")  # missing where the network lacks a head
+NOTHING = -16.0  # the score of a class of which nothing was found: a probability of 1e-7
+_LINES = ("calibration", "box_calibration")  # missing where the run was not calibrated
 _ARRAYS = ("image_scores", *_OF_HEADS, "found_boxes", "found_classes", "found_scores")
 
 
@@ -58,8 +60,8 @@ class Prediction:
 
     `calibration` (C, 2) is slope and bias of each class, and None where the run was not calibrated. Without it probabilities are
     sigmoids of raw scores: they rank, but they are not calibrated. With it they are sigmoids of slope * score + bias, fitted
-    to held-out tags: that of a tag is calibrated; that of a box is what its score would be worth as that of a tag, for no
-    one knows which boxes are right.
+    to held-out tags. No one knows which boxes are right. `box_calibration` (C, 2) says how likely a picture shows a class whose
+    best box has this score; where it is None the score of a box is read as that of a tag.
 
     `threshold` is the probability from which a tag is shown, one for all classes or one for each; `only` limits tags and boxes
     to some classes.
@@ -80,13 +82,14 @@ class Prediction:
     threshold: float | tuple[float, ...] = 0.5
     only: tuple[str, ...] | None = None
     calibration: np.ndarray | None = None
+    box_calibration: np.ndarray | None = None
 
     def __post_init__(self) -> None:
         count, found = len(self.classes), len(self.found_boxes)
-        shapes = ((count,), (count,), (count,), (count, 4), (found, 4), (found,), (found,), (count, 2))
-        for name, shape in zip((*_ARRAYS, "calibration"), shapes, strict=True):
+        shapes = ((count,), (count,), (count,), (count, 4), (found, 4), (found,), (found,), (count, 2), (count, 2))
+        for name, shape in zip((*_ARRAYS, *_LINES), shapes, strict=True):
             value = getattr(self, name)
-            if value is not None or name not in (*_OF_HEADS, "calibration"):
+            if value is not None or name not in (*_OF_HEADS, *_LINES):
                 object.__setattr__(self, name, self._checked(name, value, shape))
         object.__setattr__(self, "classes", tuple(self.classes))
         object.__setattr__(self, "threshold", self._checked_threshold())
@@ -133,9 +136,10 @@ class Prediction:
                 at = int(wrong.argmax())
                 box, size = boxes[at].tolist(), f"{self.width} x {self.height}"
                 raise DataError(f"{self.name}: {name}[{at}] is {box}, empty or not inside the picture of {size} pixels")
-        if self.calibration is not None and (self.calibration[:, 0] <= 0).any():
-            slopes = self.calibration[:, 0].tolist()
-            raise DataError(f"{self.name}: the slopes of the calibration are {slopes}; wanted numbers above 0")
+        for lines in (self.calibration, self.box_calibration):
+            if lines is not None and (lines[:, 0] <= 0).any():
+                slopes = lines[:, 0].tolist()
+                raise DataError(f"{self.name}: the slopes of the calibration are {slopes}; wanted numbers above 0")
         for name in self.only or ():
             self._index(name)
 
@@ -151,16 +155,22 @@ class Prediction:
         return np.stack(heads or [self.image_scores]).mean(axis=0, dtype=np.float64)
 
     @property
+    def best_scores(self) -> np.ndarray:
+        """Return the raw score (C,) of the best box of each class; where there is none, that of nothing found."""
+        best = np.full(len(self.classes), NOTHING, np.float64)
+        np.maximum.at(best, self.found_classes, self.found_scores)
+        return best
+
+    @property
     def probabilities(self) -> np.ndarray:
         """Return how likely each class is in the picture, (C,): the sigmoid of its tag score, calibrated where it can be."""
-        return self._probabilities(self.tag_scores, np.arange(len(self.classes)))
+        return _probabilities(self.tag_scores, np.arange(len(self.classes)), self.calibration)
 
-    def _probabilities(self, scores: np.ndarray, classes: np.ndarray) -> np.ndarray:
-        """Return the probabilities (N,) of scores (N,), each of the class whose index (N,) stands beside it."""
-        if self.calibration is None:
-            return sigmoid(scores)
-        slopes, biases = self.calibration[classes].astype(np.float64).T
-        return sigmoid(slopes * scores + biases)
+    def box_probabilities(self, scores: np.ndarray, classes: np.ndarray) -> np.ndarray:
+        """Return the probabilities (N,) of boxes with these scores (N,) and indices of classes (N,)."""
+        return _probabilities(
+            scores, classes, self.calibration if self.box_calibration is None else self.box_calibration
+        )
 
     @property
     def thresholds(self) -> np.ndarray:
@@ -197,7 +207,7 @@ class Prediction:
         order = np.argsort(-self.found_scores, kind="stable")
         best = np.zeros(len(order), bool)
         best[order[np.unique(self.found_classes[order], return_index=True)[1]]] = True
-        probabilities = self._probabilities(self.found_scores, self.found_classes)
+        probabilities = self.box_probabilities(self.found_scores, self.found_classes)
         shown = tagged & (best | (probabilities >= self.thresholds[self.found_classes]))
         return order[shown[order]]
 
@@ -279,7 +289,7 @@ class Prediction:
         shown = self._shown()
         scores = self.found_scores[shown]
         classes = self.found_classes[shown]
-        probabilities = self._probabilities(scores, classes)
+        probabilities = self.box_probabilities(scores, classes)
         return {"boxes": self.found_boxes[shown], "classes": classes, "scores": scores, "probabilities": probabilities}
 
     def to_coco(self, image_id: int = 1) -> dict[str, Any]:
@@ -327,7 +337,7 @@ class Prediction:
                 "threshold": list(self.threshold) if isinstance(self.threshold, tuple) else self.threshold,
                 "only": None if self.only is None else list(self.only),
                 **{name: _plain(getattr(self, name)) for name in _ARRAYS},
-                **({} if self.calibration is None else {"calibration": _plain(self.calibration)}),
+                **{name: _plain(getattr(self, name)) for name in _LINES if getattr(self, name) is not None},
             },
         }
 
@@ -340,7 +350,7 @@ class Prediction:
         try:
             outer = {key: saved[key] for key in ("name", "source", "width", "height")}
             raw = {key: saved["raw"][key] for key in ("classes", "threshold", "only", *_ARRAYS)}
-            return cls(**outer, **raw, calibration=saved["raw"].get("calibration"))
+            return cls(**outer, **raw, **{name: saved["raw"].get(name) for name in _LINES})
         except KeyError as error:
             raise DataError(f"{where}: the key {error} is missing. Save the prediction anew.") from None
         except (TypeError, ValueError) as error:
@@ -370,6 +380,14 @@ class Prediction:
         except (OSError, ValueError) as error:
             raise DataError(f"{path}: not a JSON file that can be read ({error}). Save the prediction anew.") from None
         return cls.from_dict(saved, str(path))
+
+
+def _probabilities(scores: np.ndarray, classes: np.ndarray, lines: np.ndarray | None) -> np.ndarray:
+    """Return the probabilities (N,) of scores (N,), each of the class whose index (N,) stands beside it."""
+    if lines is None:
+        return sigmoid(scores)
+    slopes, biases = lines[classes].astype(np.float64).T
+    return sigmoid(slopes * scores + biases)
 
 
 def sigmoid(scores: np.ndarray) -> np.ndarray:

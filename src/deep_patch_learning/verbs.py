@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from deep_patch_learning.calibration import Calibration, calibrate, read_calibration, write_calibration
+from deep_patch_learning.calibration import Calibration, calibrate_predictions, read_calibration, write_calibration
 from deep_patch_learning.data.dataset import TaggedPictures
 from deep_patch_learning.data.images import image_size
 from deep_patch_learning.data.transforms import scaled_size
@@ -156,8 +156,7 @@ def calibrate_run(
     if not run.weights.exists():
         raise RunError(f"{folder}: is not finished, and would change after it. Repeat its dpl train command first.")
     predictions = predict(load(folder, device), held_out, description="calibrating")
-    scores = np.stack([prediction.tag_scores for prediction in predictions])
-    found = calibrate(scores, held_out.pictures.labels, held_out.pictures.classes)
+    found = calibrate_predictions(predictions, held_out.pictures.labels, held_out.pictures.classes)
     write_calibration(run.calibration, found, source or {})
     console.print(str(found), markup=False, soft_wrap=True)
     return found

@@ -145,9 +145,9 @@ def lite0(on_map: bool = False) -> Trunk:
     body, stage, names = lite0_parts(on_map)
     pixels = Normalisation(mean=(127.0, 127.0, 127.0), std=(128.0, 128.0, 128.0), divisor=1.0)
     backbone = Backbone(body, 1280 if on_map else 112, 16, pixels, frozen_norm=True, guarded=False)
-    stage = ConvolutionalStage(stage, 1280, 3 if on_map else 4)
+    layers = ConvolutionalStage(stage, 1280, 3 if on_map else 4)
     shipped = "../shipped/weights.safetensors" if on_map else None
-    return Trunk(backbone, 3 if on_map else 7, stage, names, shipped_weights=shipped, folded=True)
+    return Trunk(backbone, 3 if on_map else 7, layers, names, shipped_weights=shipped, folded=True)
 
 
 def tiny(channels: int = 48, width: int = 128) -> Trunk:

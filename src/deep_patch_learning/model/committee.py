@@ -22,8 +22,13 @@ class Committee(nn.Module):
     def forward(self, batch: Batch, chunk: int | None = None) -> Scores:
         """Return the mean scores of a batch. `parts` stay None: part filters of different networks have nothing in common."""
         said: list[Scores] = [member(batch, chunk=chunk) for member in self.members]
-        heads = (_mean([getattr(each, name) for each in said]) for name in ("classification", "discovery", "patches"))
-        return Scores(*heads, parts=None, refinement=_refined([each.refinement for each in said]))
+        return Scores(
+            _mean([each.classification for each in said]),
+            _mean([each.discovery for each in said]),
+            _mean([each.patches for each in said]),
+            None,
+            _refined([each.refinement for each in said]),
+        )
 
 
 def _refined(said: Sequence[RefinementScores | None]) -> RefinementScores | None:
