@@ -27,7 +27,7 @@ Teacher = Annotated[
 ]
 TeacherBackbone = Annotated[str, typer.Option(help="resnet50, or resnet50-v1 (strides as in the 2015 paper).")]
 ValSplit = Annotated[
-    str | None, typer.Option(help="Pictures held out: the best weights on their tags are kept, then calibrated.")
+    str | None, typer.Option(help="Pictures held out: weights that do well on their tags are kept, then calibrated.")
 ]
 ValShare = Annotated[
     float | None, typer.Option(min=0.01, max=0.9, help="Hold out this share of each class instead, such as 0.1.")

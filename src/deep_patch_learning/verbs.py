@@ -78,7 +78,7 @@ def train(
     """Return the trainer after its last step; a run that was begun in `out` goes on where it stopped.
 
     A `trainer` can be handed in, made with `RunFolder(out)` and the same recipe: that of a peer, for example.
-    With `held_out` pictures the weights that are best on their tags are kept, and training ends when those got clearly worse (see
+    With `held_out` pictures weights that do well on their tags are kept, and training ends when those got clearly worse (see
     `training.early_stop`); a trainer that is handed in sees to that itself.
     With `given` boxes (see `second_round`) a refinement learns from them; a recipe with `seeds="given"` needs them.
     The returned trainer is not `finished` when Ctrl-C ended it early; everything is saved then too.
@@ -130,17 +130,17 @@ def finish_with_held_out(
     """Return which step's weights a finished training kept, and its calibration, which is made now unless it is there."""
     if trainer.held_out is None:
         raise ValueError("the training held nothing out")
-    best = trainer.held_out.best
+    kept = trainer.held_out.kept
     ended = f"ended at step {trainer.step}: the mAP on held-out pictures fell clearly; " if trainer.ends_early else ""
     console.print(
-        f"{ended}kept the weights of step {best.step}, mAP {best.mean_ap:.1f} on held-out pictures",
+        f"{ended}kept the weights of step {kept.step}, mAP {kept.mean_ap:.1f} on held-out pictures",
         markup=False,
         soft_wrap=True,
     )
     run = trainer.run
     found = read_calibration(run.calibration, held_out.pictures.classes)
     found = found or calibrate_run(run.folder, held_out, source, device)
-    return {"best_step": best.step, "held_out_mAP": best.mean_ap, "calibration": found.as_dict()}
+    return {"kept_step": kept.step, "held_out_mAP": kept.mean_ap, "calibration": found.as_dict()}
 
 
 def calibrate_run(

@@ -27,6 +27,7 @@ from deep_patch_learning.training.early_stop import (
     Measurement,
     clear_fall,
     has_fallen,
+    kept_of,
     measured_at,
     read_measurements,
 )
@@ -108,7 +109,22 @@ def test_few_pictures_must_fall_further() -> None:
     assert clear_fall(SURE // 4) == 2 * CLEARLY
 
 
-def test_the_best_weights_are_kept(small_prepared: verbs.Prepared, recipe: Recipe, tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("figures", "kept"),
+    [
+        ([50], 0),
+        ([50, 49.5, 49.2], 2),  # not set apart by more than chance: the last
+        ([50, 49.5, 49], 1),
+        ([50, 40, 49.5], 2),
+        ([50, 49.5, 51, 50], 2),
+        ([50, 49.5, 49.0, 48.5], 1),  # each is held against the highest, not against the one before
+    ],
+)
+def test_of_good_weights_the_last_are_kept(figures: list[float], kept: int) -> None:
+    assert kept_of([Measurement(step, figure) for step, figure in enumerate(figures)], 1.0).step == kept
+
+
+def test_good_weights_are_kept(small_prepared: verbs.Prepared, recipe: Recipe, tmp_path: Path) -> None:
     measure = Given([10, 20, 60, 59, 61, 30, 60, 60])
     made = trainer(small_prepared, recipe, tmp_path / "run", measure)
     assert made.fit()

@@ -1,8 +1,9 @@
-"""Held-out tags, measured a few times in a training: the best weights are kept, and a training that got worse is stopped.
+"""Held-out tags, measured a few times in a training: good weights are kept, and a training that got worse is stopped.
 
 With a learning rate that falls to nothing, the measure rises again towards the end, and a pause in the middle says little. So a
-training is stopped only when the measure has fallen clearly and stayed there. All that is decided is a function of the
-measurements so far, which lie in a file of the run.
+training is stopped only when the measure has fallen clearly and stayed there. For the same reason, and since boxes go on getting
+better when tags do not, of weights that chance alone may have set apart the last are kept. All that is decided is a function of
+the measurements so far, which lie in a file of the run.
 """
 
 import json
@@ -52,6 +53,17 @@ def best_of(measurements: Sequence[Measurement]) -> Measurement:
     return max(measurements, key=lambda measured: measured.mean_ap)
 
 
+def kept_of(measurements: Sequence[Measurement], chance: float) -> Measurement:
+    """Return the last measurement that lies less than `chance` points below the highest up to it."""
+    highest = -math.inf
+    kept = measurements[0]
+    for measured in measurements:
+        highest = max(highest, measured.mean_ap)
+        if measured.mean_ap > highest - chance:
+            kept = measured
+    return kept
+
+
 def clear_fall(pictures: int) -> float:
     """Return by how many points the mAP on this many pictures must fall before it means anything."""
     return CLEARLY * max(math.sqrt(SURE / pictures), 1.0)
@@ -64,7 +76,7 @@ def has_fallen(measurements: Sequence[Measurement], fall: float) -> bool:
 
 
 class HeldOut:
-    """The held-out measurements of one run: when they are due, the best of them, and whether training should end."""
+    """The held-out measurements of one run: when they are due, whose weights are kept, and whether training should end."""
 
     def __init__(self, run: RunFolder, total_steps: int, measure: Measure) -> None:
         self.run, self._measure = run, measure
@@ -72,9 +84,12 @@ class HeldOut:
         self.measurements = read_measurements(run)
 
     @property
-    def best(self) -> Measurement:
-        """Return the highest measurement so far, whose weights are kept; there must be one."""
-        return best_of(self.measurements)
+    def kept(self) -> Measurement:
+        """Return the measurement so far whose weights are kept; there must be one."""
+        return self._kept_of(self.measurements)
+
+    def _kept_of(self, measurements: Sequence[Measurement]) -> Measurement:
+        return kept_of(measurements, clear_fall(self._measure.pictures) / 2)
 
     @property
     def has_fallen(self) -> bool:
@@ -86,14 +101,15 @@ class HeldOut:
         return step in self._steps and step not in {measured.step for measured in self.measurements}
 
     def take(self, step: int, network: nn.Module) -> None:
-        """Measure the network after `step` steps, keep its weights if it is the best so far, and write the measurement down.
+        """Measure the network after `step` steps, keep its weights if they are good, and write the measurement down.
 
         The weights come first: a kill between the two leads to the same measurement again.
         """
         found = Measurement(step, self._measure(network))
-        if not self.measurements or found.mean_ap > self.best.mean_ap:
+        measurements = [*self.measurements, found]
+        if self._kept_of(measurements) is found:
             save_checkpoint(self.run.best, step, network)
-        self.measurements = [*self.measurements, found]
+        self.measurements = measurements
         rows = [{"step": measured.step, "mAP": measured.mean_ap} for measured in self.measurements]
         write_atomically(self.run.held_out, json.dumps({"measurements": rows}, indent=1))
         console.print(
@@ -101,7 +117,7 @@ class HeldOut:
         )
 
     def keep_best(self) -> None:
-        """Make the best weights the run's weights."""
+        """Make the weights that were kept the run's weights."""
         try:
             self.run.best.replace(self.run.weights)
         except FileNotFoundError:

@@ -84,7 +84,7 @@ class Trainer:
     Another `network` can be handed in: anything with a `backbone` and `patch_features` whose forward takes a `Batch`. Where it
     gives something else than `Scores`, a subclass says what its loss is in `terms`.
 
-    With `held_out` the weights that are best there become the run's weights, and training may end early.
+    With `held_out` the weights that do well there (see `early_stop.py`) become the run's, and training may end early.
     """
 
     def __init__(
