@@ -139,3 +139,23 @@ def test_a_broken_picture_is_named_and_left_out(small_world: Path, small_run: Pa
     counts = label(tmp_path / "tags.csv", small_run, "coco", tmp_path / "out", device="cpu")
     assert counts["pictures"] == 1
     assert counts["broken"] == [str(tmp_path / "b.jpg")]
+
+
+def test_stopped_in_the_middle_it_leaves_nothing(
+    small_world: Path, small_run: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from deep_patch_learning.predict import Model
+
+    whole = Model._finish
+
+    def stopped(self: Model, *arguments: object) -> object:
+        yield from whole(self, *arguments)
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(Model, "_finish", stopped)
+    out = tmp_path / "out"
+    arguments = ["label", small_world, "--model", small_run, "--split", "test", "--out", out, "--device", "cpu"]
+    found = CliRunner().invoke(app, [str(word) for word in arguments])
+    assert found.exit_code not in (0, 2)
+    assert f"nothing was written to {out}" in found.output
+    assert list(tmp_path.iterdir()) == []

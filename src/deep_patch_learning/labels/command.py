@@ -45,7 +45,11 @@ def label(
     loaded = load(model, device)
     pictures = verbs.limited(read_tags(data, split, classes=loaded.classes), limit)
     prepared = verbs.prepare(pictures, loaded.patch_generator, workers=workers)
-    predictions = verbs.predict(loaded, prepared, description="labelling")
+    try:
+        predictions = verbs.predict(loaded, prepared, description="labelling")
+    except KeyboardInterrupt:
+        console.print(f"stopped: nothing was written to {folder}. Repeat the command.", markup=False, soft_wrap=True)
+        raise
     counts = write_labels(
         predictions,
         prepared.pictures,
