@@ -64,6 +64,20 @@ def test_boxes_are_those_of_the_tags_best_first(found):
     assert list(found) == found.boxes
 
 
+def test_boxes_whose_scores_are_calibrated(found, tmp_path):
+    # the third dog's score is worth 0.73 now, but is not half as high as the best one's before
+    lines = np.array([[1.0, 3.0]] * 3)
+    own = replace(found, box_calibration=lines)
+    assert [(box.tag, box.score) for box in own.boxes] == [("dog", 4.0), ("dog", 1.0), ("sofa", -0.5)]
+    assert own.boxes[1].probability == pytest.approx(sigmoid(1.0 + 3.0))
+    assert own.probabilities == pytest.approx(found.probabilities)  # those of tags stay
+    assert own.best_scores.tolist() == [-1.0, 4.0, -0.5]
+    assert replace(own, found_scores=np.array([-0.5, 4.0, 1.0, 0.0, -1.0])).boxes[2].score == 0.0
+    assert Prediction.load(own.save(tmp_path / "own.json")) == own
+    with pytest.raises(DataError, match="wanted numbers above 0"):
+        replace(found, box_calibration=-lines)
+
+
 @pytest.mark.parametrize(
     ("options", "expected"),
     [

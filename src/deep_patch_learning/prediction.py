@@ -192,7 +192,8 @@ class Prediction:
     def boxes(self) -> list[FoundBox]:
         """Return the objects of the tags, highest score first.
 
-        Each tag shows its best box, and every further box whose own probability reaches the threshold.
+        Each tag shows its best box, and every further box whose own probability reaches the threshold. Where the scores of boxes
+        are calibrated, by what best boxes tell, a further one must also score half as high as the best before calibration.
         """
         arrays = self.to_numpy()
         rows = zip(arrays["classes"], arrays["boxes"], arrays["scores"], arrays["probabilities"], strict=True)
@@ -208,7 +209,10 @@ class Prediction:
         best = np.zeros(len(order), bool)
         best[order[np.unique(self.found_classes[order], return_index=True)[1]]] = True
         probabilities = self.box_probabilities(self.found_scores, self.found_classes)
-        shown = tagged & (best | (probabilities >= self.thresholds[self.found_classes]))
+        further = probabilities >= self.thresholds[self.found_classes]
+        if self.box_calibration is not None:
+            further &= sigmoid(self.found_scores) >= 0.5 * sigmoid(self.best_scores[self.found_classes])
+        shown = tagged & (best | further)
         return order[shown[order]]
 
     def __len__(self) -> int:
