@@ -5,8 +5,7 @@
 
 Torchvision's Faster R-CNN with ResNet-50 and a feature pyramid, from ImageNet weights, both times with the same pictures, steps
 and seed; detection mAP on val. Boxes marked difficult are left out of training. Writes results/detector_on_labels.csv: the share
-of full supervision that tags buy. With --only one of the two is trained, and the other's row
-stays as it is in the file.
+of full supervision that tags buy. With --only one of the two is trained, and the other's row stays as it is in the file.
 """
 
 import argparse

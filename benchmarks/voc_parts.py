@@ -54,7 +54,6 @@ PLACED = MOVED | {"refinement_cells": 2}
 SECOND = PLACED | {"seeds": "given", "refinements": 1, "seeds_per_class": 1}
 ROWS = {
     "two heads": Row(),
-    "two heads (near)": Row({"near": True}),
     "one refinement": Row(REFINED | {"refinements": 1}),
     "three refinements": Row(REFINED),
     "several seeds": Row(REFINED | {"seeds": "several"}),
@@ -63,7 +62,6 @@ ROWS = {
     "places told apart": Row(PLACED),
     "near patches": Row(PLACED | {"near": True}),
     "second round": Row(SECOND, ("two heads",), found_at=SCALES),
-    "second round (near)": Row(SECOND | {"near": True}, ("two heads (near)",)),
     "second round of refined": Row(SECOND, ("places told apart",), found_at=SCALES),
     "second round of both": Row(SECOND, ("places told apart", "near patches")),
     "long second round of both": Row(SECOND, ("places told apart", "near patches"), 2),
@@ -150,8 +148,8 @@ def collect(options: argparse.Namespace) -> None:
         for place in places:
             _, split, seed = place.parent.name.rsplit("-", 2)
             found = json.loads(place.read_text())
-            for name_of in ("CorLoc_per_class", *SPEEDS):  # rows are trained side by side, which spoils their speeds
-                found.pop(name_of)
+            for left_out in ("CorLoc_per_class", *SPEEDS):  # rows are trained side by side, which spoils their speeds
+                found.pop(left_out)
             tested = "val" if split == "train" else split
             about = {"row": name, "seed": int(seed), "trained_on": split, "measured_on": tested}
             options_of = f'--rows "{name}" --seeds {seed} --split {split} --test-split {tested}'

@@ -72,7 +72,8 @@ def measure(options: argparse.Namespace) -> None:
     recipe = Recipe.load(run.config)
     row = {"trained_on": "train", "measured_on": "val"} | {name: round(figures[name], 2) for name in FIGURES}
     row |= {"visits": recipe.steps * recipe.batch_images, "megabytes": round(run.weights.stat().st_size / 1e6, 1)}
-    row |= {"command": "python tools/train_shipped.py", "seed": recipe.seed}
+    command = f"python tools/train_shipped.py measure {options.data.name} --twin TWIN, after its train"
+    row |= {"command": command, "seed": recipe.seed}
     row |= {"machine": f"{platform.machine()}, {os.cpu_count()} cores", "date": date.today().isoformat()}
     with (RESULTS / "shipped_model.csv").open("w", newline="") as file:
         writer = csv.DictWriter(file, row.keys())

@@ -48,11 +48,6 @@ def measured_at(total_steps: int) -> tuple[int, ...]:
     return tuple(sorted({max(total_steps * number // MEASUREMENTS, 1) for number in range(1, MEASUREMENTS + 1)}))
 
 
-def best_of(measurements: Sequence[Measurement]) -> Measurement:
-    """Return the highest measurement; of equals the first."""
-    return max(measurements, key=lambda measured: measured.mean_ap)
-
-
 def kept_of(measurements: Sequence[Measurement], chance: float) -> Measurement:
     """Return the last measurement that lies less than `chance` points below the highest up to it."""
     highest = -math.inf
@@ -72,7 +67,7 @@ def clear_fall(pictures: int) -> float:
 def has_fallen(measurements: Sequence[Measurement], fall: float) -> bool:
     """Return whether the last `PATIENCE` measurements all lie `fall` points or more below the best one before them."""
     before, after = measurements[:-PATIENCE], measurements[-PATIENCE:]
-    return bool(before) and max(m.mean_ap for m in after) <= best_of(before).mean_ap - fall
+    return bool(before) and max(m.mean_ap for m in after) <= max(m.mean_ap for m in before) - fall
 
 
 class HeldOut:
