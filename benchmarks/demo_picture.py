@@ -14,7 +14,7 @@ from deep_patch_learning.boxes import pairwise_iou
 from deep_patch_learning.data.tags import read_tags
 from deep_patch_learning.data.truth import read_truth
 from deep_patch_learning.drawing import draw_verdict
-from deep_patch_learning.predict import load
+from deep_patch_learning.loading import load
 
 ENLARGED, COLUMNS = 3, 4
 

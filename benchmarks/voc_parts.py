@@ -22,8 +22,8 @@ import torch
 from deep_patch_learning import verbs
 from deep_patch_learning.data.tags import read_tags
 from deep_patch_learning.data.truth import read_truth
+from deep_patch_learning.loading import load
 from deep_patch_learning.model.network import ALL_HEADS
-from deep_patch_learning.predict import load
 from deep_patch_learning.reproduce.bench import machine, training_time
 from deep_patch_learning.second_round import find_given
 from deep_patch_learning.training.given_boxes import waiting

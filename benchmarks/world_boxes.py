@@ -25,8 +25,9 @@ from deep_patch_learning.boxes import area, pairwise_iou
 from deep_patch_learning.data.tags import read_tags
 from deep_patch_learning.data.truth import TrueBoxes, read_truth
 from deep_patch_learning.data.world import World, make_world
+from deep_patch_learning.loading import load, recipe_picking
 from deep_patch_learning.part_boxes import looks_like_a_part
-from deep_patch_learning.predict import Model, Picture, load, recipe_picking
+from deep_patch_learning.predict import Model, Picture
 from deep_patch_learning.prediction import Prediction
 from deep_patch_learning.second_round import find_given
 from deep_patch_learning.training.recipe import recipe_patches

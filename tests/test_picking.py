@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 
 from deep_patch_learning.boxes import area, pairwise_iou
 from deep_patch_learning.errors import RunError
+from deep_patch_learning.loading import recipe_picking
 from deep_patch_learning.picking import INSIDE, Picking, Ranked, elect, voted
-from deep_patch_learning.predict import recipe_picking
 from deep_patch_learning.training.recipes import world
 
 LEFT, RIGHT = [0, 0, 40, 40], [60, 0, 100, 40]

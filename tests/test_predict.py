@@ -13,8 +13,9 @@ from deep_patch_learning.boxes import pairwise_iou
 from deep_patch_learning.data.tags import read_tags
 from deep_patch_learning.data.transforms import collate, make_view
 from deep_patch_learning.errors import RunError
+from deep_patch_learning.loading import load
 from deep_patch_learning.picking import voted
-from deep_patch_learning.predict import Model, Picking, Picture, load, score_pictures
+from deep_patch_learning.predict import Model, Picking, Picture, score_pictures
 from deep_patch_learning.training.recipe import Recipe, recipe_patches
 
 SCALES = (96, 128, 160)

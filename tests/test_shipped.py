@@ -10,7 +10,7 @@ import torch
 from safetensors.torch import load_file
 
 import deep_patch_learning as dpl
-from deep_patch_learning.predict import SHIPPED
+from deep_patch_learning.loading import SHIPPED
 from deep_patch_learning.training.recipes import fast
 
 

@@ -28,7 +28,7 @@ from deep_patch_learning import verbs
 from deep_patch_learning.calibration import calibrate_predictions, write_calibration
 from deep_patch_learning.data.tags import read_tags
 from deep_patch_learning.data.truth import read_truth
-from deep_patch_learning.predict import SHIPPED, load
+from deep_patch_learning.loading import SHIPPED, load
 from deep_patch_learning.second_round import find_given
 from deep_patch_learning.training.recipe import Recipe, recipe_patches
 from deep_patch_learning.training.recipes import fast, second_round

@@ -16,7 +16,8 @@ if TYPE_CHECKING:
     from deep_patch_learning.data.dataset import TaggedPictures
     from deep_patch_learning.data.tags import read_tags
     from deep_patch_learning.errors import DplError
-    from deep_patch_learning.predict import Model, load
+    from deep_patch_learning.loading import load
+    from deep_patch_learning.predict import Model
     from deep_patch_learning.prediction import Prediction
 
 _HOME = {
@@ -24,7 +25,7 @@ _HOME = {
     "Model": "predict",
     "Prediction": "prediction",
     "TaggedPictures": "data.dataset",
-    "load": "predict",
+    "load": "loading",
     "read_tags": "data.tags",
 }
 

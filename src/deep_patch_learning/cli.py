@@ -114,7 +114,7 @@ def predict(
 ) -> None:
     """Say what is in pictures and where, as JSON and as drawn pictures."""
     from deep_patch_learning import showing, verbs
-    from deep_patch_learning.predict import load
+    from deep_patch_learning.loading import load
 
     found, broken = showing.predict_files(
         load(model, device_or_none(device), scale_numbers(scales)), verbs.image_files(images), out, threshold, draw
@@ -185,7 +185,7 @@ def evaluate(
     from deep_patch_learning import showing, verbs
     from deep_patch_learning.data.tags import read_tags
     from deep_patch_learning.data.truth import read_truth
-    from deep_patch_learning.predict import load
+    from deep_patch_learning.loading import load
 
     loaded = load(model, device_or_none(device), scale_numbers(scales))
     pictures = verbs.limited(read_tags(data, split, classes=loaded.classes), limit)

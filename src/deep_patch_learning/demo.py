@@ -15,7 +15,7 @@ from deep_patch_learning.data.truth import TrueBoxes, read_truth
 from deep_patch_learning.data.world import World, make_world
 from deep_patch_learning.errors import RunError
 from deep_patch_learning.evaluation import corloc
-from deep_patch_learning.predict import load
+from deep_patch_learning.loading import load
 from deep_patch_learning.progress import bar, console
 from deep_patch_learning.second_round import find_given
 from deep_patch_learning.training.recipe import HEADS, Recipe, recipe_patches

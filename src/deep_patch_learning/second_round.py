@@ -6,8 +6,8 @@ from typing import Any
 
 from deep_patch_learning import verbs
 from deep_patch_learning.errors import RunError
+from deep_patch_learning.loading import check_together, load
 from deep_patch_learning.model.network import HEADS
-from deep_patch_learning.predict import check_together, load
 from deep_patch_learning.training.given_boxes import (
     GivenBoxes,
     boxes_of_tags,

@@ -15,8 +15,9 @@ from deep_patch_learning.data.dataset import TaggedPictures
 from deep_patch_learning.data.images import image_size
 from deep_patch_learning.data.transforms import scaled_size
 from deep_patch_learning.errors import DataError, RunError, did_you_mean
+from deep_patch_learning.loading import load
 from deep_patch_learning.patches import PatchCache, PatchGenerator
-from deep_patch_learning.predict import Model, Picture, load
+from deep_patch_learning.predict import Model, Picture
 from deep_patch_learning.prediction import Prediction
 from deep_patch_learning.progress import bar, console
 from deep_patch_learning.tag_measure import TagMeasure

@@ -57,7 +57,7 @@ def test_heads_that_a_member_lacks_are_not_heard(batch: Batch) -> None:
 def test_runs_are_loaded_together(small_run: Path, tmp_path: Path) -> None:
     import shutil
 
-    from deep_patch_learning.predict import load
+    from deep_patch_learning.loading import load
 
     picture = np.random.default_rng(0).integers(0, 255, (90, 120, 3), np.uint8)
     alone, twice = load(small_run, "cpu"), load([small_run, small_run], "cpu")

@@ -7,7 +7,8 @@ import pytest
 import torch
 
 from deep_patch_learning import verbs
-from deep_patch_learning.predict import Picking, load
+from deep_patch_learning.loading import load
+from deep_patch_learning.predict import Picking
 from deep_patch_learning.training.loop import Trainer, Writing
 from deep_patch_learning.training.recipes import modern
 from deep_patch_learning.training.run import RunFolder

@@ -11,11 +11,12 @@ from trainers import trainer
 
 from deep_patch_learning import verbs
 from deep_patch_learning.errors import RunError, TrainingError
+from deep_patch_learning.loading import load
 from deep_patch_learning.model.network import ALL_HEADS, HEADS
 from deep_patch_learning.model.offsets import decoded, inside
 from deep_patch_learning.model.seeds import Several, Vote
 from deep_patch_learning.picking import Picking
-from deep_patch_learning.predict import Picture, load, score_pictures
+from deep_patch_learning.predict import Picture, score_pictures
 from deep_patch_learning.training.checkpoint import read_checkpoint, save_checkpoint
 from deep_patch_learning.training.loop import make_optimiser
 from deep_patch_learning.training.recipe import Recipe, recipe_refinement

@@ -6,7 +6,7 @@ from deep_patch_learning import verbs
 from deep_patch_learning.data.tags import read_tags
 from deep_patch_learning.data.truth import read_truth
 from deep_patch_learning.data.world import make_world
-from deep_patch_learning.predict import load, recipe_picking
+from deep_patch_learning.loading import load, recipe_picking
 from deep_patch_learning.training.recipe import Recipe, recipe_patches
 from deep_patch_learning.training.recipes import refined_world, world
 

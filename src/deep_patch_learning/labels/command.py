@@ -28,7 +28,7 @@ def label(
     """Return the counts, after finding boxes in the pictures of `data` and writing them to `folder`."""
     from deep_patch_learning import verbs
     from deep_patch_learning.data.tags import read_tags
-    from deep_patch_learning.predict import load
+    from deep_patch_learning.loading import load
     from deep_patch_learning.training.recipe import Recipe
     from deep_patch_learning.training.run import RunFolder
 

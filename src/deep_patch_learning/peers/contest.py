@@ -12,10 +12,11 @@ from torch import nn
 
 from deep_patch_learning import verbs
 from deep_patch_learning.devices import usable_device
+from deep_patch_learning.loading import recipe_picking
 from deep_patch_learning.model.build import build_network
 from deep_patch_learning.model.network import DeepPatchNet
 from deep_patch_learning.model.weights import FilledLayers
-from deep_patch_learning.predict import Model, recipe_picking
+from deep_patch_learning.predict import Model
 from deep_patch_learning.training.loop import Trainer
 from deep_patch_learning.training.recipe import Recipe, recipe_patches
 

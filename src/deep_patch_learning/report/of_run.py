@@ -8,7 +8,7 @@ from deep_patch_learning.data.dataset import TaggedPictures
 from deep_patch_learning.data.tags import read_tags
 from deep_patch_learning.data.truth import read_truth
 from deep_patch_learning.errors import RunError
-from deep_patch_learning.predict import load
+from deep_patch_learning.loading import load
 from deep_patch_learning.progress import bar
 from deep_patch_learning.report.build import build_report
 from deep_patch_learning.report.held_out import held_out_split, pictures_of_run

@@ -18,8 +18,9 @@ from deep_patch_learning import verbs
 from deep_patch_learning.data.tags import read_tags
 from deep_patch_learning.data.truth import TrueBoxes, read_truth
 from deep_patch_learning.devices import usable_device
+from deep_patch_learning.loading import load
 from deep_patch_learning.patches import PatchCache
-from deep_patch_learning.predict import Model, load
+from deep_patch_learning.predict import Model
 from deep_patch_learning.progress import console
 from deep_patch_learning.reproduce.memory import PictureMemory, RememberedPictures
 from deep_patch_learning.reproduce.plan import Way
