@@ -293,6 +293,15 @@ def test_a_run_is_calibrated_and_loaded(
     assert np.array_equal([p.image_scores for p in shown], [p.image_scores for p in plain])  # what ranks stays
     assert all(prediction.thresholds == pytest.approx(found.thresholds) for prediction in shown)
     assert all(prediction.calibration is None and prediction.threshold == 0.5 for prediction in plain)
+    # boxes have a line of their own, fitted on the scores of the best ones
+    best = np.stack([prediction.best_scores for prediction in plain])
+    np.testing.assert_allclose(found.box_lines, fit_lines(best, held_out.pictures.labels), rtol=1e-6)
+    assert not np.allclose(found.box_lines, np.stack((found.slopes, found.biases), axis=1))
+    for prediction in shown:
+        np.testing.assert_allclose(prediction.box_calibration, found.box_lines)
+    # several runs asked as one say what no line was fitted on
+    assert dpl.load([run, run], "cpu").calibration is None
+    assert dpl.load([run], "cpu").calibration is not None
     # fitted anew it comes to the same: what is calibrated is the raw score, not what was calibrated before
     assert verbs.calibrate_run(run, held_out, {}, "cpu").as_dict() == found.as_dict()
 

@@ -79,9 +79,13 @@ def test_all_of_it_on_the_map() -> None:
     """Every fourth cell of the fine map is what the coarse map has there, away from the border: kernels see the same pixels."""
     torch.manual_seed(0)
     fine = build_network("lite0-map", 3, ALL_HEADS, refinement_width=8, refinement_cells=3)[0].eval()
-    patches, placed = fine.patch_features.in_cells(torch.rand(2, 1280, 3, 3), 3)
-    assert patches.shape == (2, 1280)
-    assert placed.shape == (2, 9 * 1280)
+    cells = torch.rand(2, 1280, 3, 3)
+    patches, placed = fine.patch_features.in_cells(cells, 3)
+    torch.testing.assert_close(patches, cells.mean(dim=(2, 3)))
+    torch.testing.assert_close(
+        placed.view(2, 1280, 3, 3), cells
+    )  # channel, row, column: as weights that are shipped read it
+    torch.testing.assert_close(fine.patch_features.in_cells(cells, 1)[1], patches)
     coarse = build_network("lite0", 3)[0].eval()
     state = {
         name.replace("patch_features.stage.", "backbone.body."): tensor for name, tensor in coarse.state_dict().items()
