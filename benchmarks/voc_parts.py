@@ -39,12 +39,16 @@ SCALES, TEST_SCALES = (480, 600, 720), (600,)
 
 @dataclass(frozen=True)
 class Row:
-    """A network of the table: what it changes in `modern`, whose boxes, found at which scales, it learns from; times longer."""
+    """A network of the table: what it changes in `modern`, whose boxes, found at which scales, it learns from; times longer.
+
+    With `of_seeds` its teachers are the runs of those seeds, and not of its own alone.
+    """
 
     changes: dict[str, Any] = field(default_factory=dict)
     boxes_from: tuple[str, ...] = ()
     times: int = 1
     found_at: tuple[int, ...] = (600,)
+    of_seeds: tuple[int, ...] = ()
 
 
 REFINED = {"heads": ALL_HEADS, "max_patches": 256, "vote_sharpness": 8.0, "area_power": 0.0}
@@ -66,6 +70,7 @@ ROWS = {
     "second round of both": Row(SECOND, ("places told apart", "near patches")),
     "long second round of both": Row(SECOND, ("places told apart", "near patches"), 2),
     "long third round": Row(SECOND, ("long second round of both",), 2),
+    "fourth round of three": Row(SECOND, ("long third round",), 2, of_seeds=(0, 1, 2)),
 }
 
 
@@ -97,12 +102,13 @@ def train_row(name: str, options: argparse.Namespace, seed: int) -> None:
     row, folder = ROWS[name], folder_of(name, options, seed)
     if RunFolder(folder).weights.exists():
         return
-    for teacher in () if has_boxes(folder) else row.boxes_from:
-        train_row(teacher, options, seed)
+    teachers = [] if has_boxes(folder) else [(name, own) for name in row.boxes_from for own in row.of_seeds or (seed,)]
+    for teacher, its_seed in teachers:
+        train_row(teacher, options, its_seed)
     recipe = recipe_of(row, options, seed)
     training = prepared(options, options.split, recipe)
-    teachers = [] if has_boxes(folder) else [folder_of(teacher, options, seed) for teacher in row.boxes_from]
-    given = find_given(training, recipe, folder, teachers, options.device, scales=row.found_at)
+    asked = [folder_of(teacher, options, its_seed) for teacher, its_seed in teachers]
+    given = find_given(training, recipe, folder, asked, options.device, scales=row.found_at)
     trainer = verbs.train(training, recipe, folder, device=options.device, given=given, description=f"{name}, {seed}")
     if not trainer.finished:
         raise KeyboardInterrupt
