@@ -11,8 +11,8 @@ import numpy as np
 
 
 def area(boxes: Any) -> Any:
-    """Return the area in pixels of each box: (P,)."""
-    return (boxes[:, 2] - boxes[:, 0]) * (boxes[:, 3] - boxes[:, 1])
+    """Return the area (...) in pixels of boxes (..., 4)."""
+    return (boxes[..., 2:] - boxes[..., :2]).prod(-1)
 
 
 def flip(boxes: Any, width: float) -> Any:

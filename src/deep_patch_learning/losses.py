@@ -65,6 +65,8 @@ class HeadLosses:
         refinement = self.refinement(scores.refinement, labels, batch, given)
         if given is not None:
             return terms | refinement
-        there = torch.zeros(len(labels), device=labels.device).index_fill(0, batch.patch_image, 1)  # (I,)
+        there = None  # every image has patches, as far as is known without asking the device
+        if not batch.counts or 0 in batch.counts:
+            there = torch.zeros(len(labels), device=labels.device).index_fill(0, batch.patch_image, 1)  # (I,)
         image = two_stream_loss(scores.refinement.image, labels, self.reduction, self.unknown, there)
         return terms | {"two_stream": image} | refinement

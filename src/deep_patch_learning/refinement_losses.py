@@ -7,8 +7,7 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from deep_patch_learning.data.batch import Batch
-from deep_patch_learning.model.by_image import by_image
-from deep_patch_learning.model.maximum import patch_rows
+from deep_patch_learning.model.by_image import by_image, patch_rows
 from deep_patch_learning.model.refinement import RefinementScores
 from deep_patch_learning.model.seeds import Best, Choice, Seeds, find_seeds
 from deep_patch_learning.model.targets import BACKGROUND, FOREGROUND, Targets, box_targets, patch_targets
@@ -35,10 +34,10 @@ class RefinementLosses:
         Only classes that are surely there, 1 in `labels` (I, C), have seeds. All learn from `given` seeds where there are any.
         """
         rows = patch_rows(batch.patch_image, len(labels), batch.counts)  # (I, M)
-        if not rows.shape[1]:
+        if not rows.places.shape[1]:
             outputs = {"refinement": scores.heads, "boxes": scores.offsets}
             return {name: output.sum() * 0 for name, output in outputs.items() if output is not None}
-        boxes, there, present = by_image(batch.patches, rows).to(scores.heads.dtype), rows >= 0, labels == 1
+        boxes, there, present = by_image(batch.patches, rows).to(scores.heads.dtype), rows.there, labels == 1
         heads = by_image(scores.heads, rows).movedim(2, 0)  # (K, I, M, C + 1)
         shares = by_image(scores.shares.detach(), rows)  # (I, M, C)
         # each classifier learns from what the one before it says, the offsets from the last
@@ -82,10 +81,8 @@ def two_stream_loss(image: Tensor, labels: Tensor, reduction: str, unknown: str,
 
     As `tag_loss`, of probabilities. Images without patches, not `there` (I,), have nothing to learn from and add nothing.
     """
-    target = (labels == 1).to(image.dtype)
     # torch's own function would stop the program at a sum of shares just above 1, or at one that is not a number
-    image = image.clamp(1e-30, 1 - 6e-8)
-    loss = -(target * image.log() + (1 - target) * (-image).log1p())  # (I, C)
+    loss = -torch.where(labels == 1, image, 1 - image).clamp(min=1e-30).log()  # (I, C)
     if unknown == "ignore":
         loss = loss * (labels != -1)
     if there is not None:

@@ -5,8 +5,8 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from deep_patch_learning.model.by_image import patch_rows
 from deep_patch_learning.model.classification import PAPER_BANDS, PROGRAM_BANDS, ClassificationHead, SpatialPyramid
-from deep_patch_learning.model.maximum import patch_rows
 
 
 def slow_pyramid(encoded: torch.Tensor, centres: torch.Tensor, bands: tuple[float, float]) -> torch.Tensor:

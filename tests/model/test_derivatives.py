@@ -4,9 +4,9 @@ import pytest
 import torch
 
 from deep_patch_learning.losses import tag_loss
+from deep_patch_learning.model.by_image import patch_rows
 from deep_patch_learning.model.classification import ClassificationHead, SpatialPyramid
 from deep_patch_learning.model.discovery import DiscoveryHead
-from deep_patch_learning.model.maximum import patch_rows
 
 IMAGES, PATCHES, WIDTH, FILTERS, CLASSES = 3, 17, 6, 5, 4
 CELLS = 8

@@ -5,7 +5,8 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from deep_patch_learning.model.maximum import maximum_over_patches, patch_rows
+from deep_patch_learning.model.by_image import patch_rows
+from deep_patch_learning.model.maximum import maximum_over_patches
 
 
 def slow_maximum(values: torch.Tensor, image: torch.Tensor, images: int, inside: torch.Tensor) -> tuple:
@@ -42,13 +43,31 @@ def test_equals_the_slow_loop_with_ties_and_empty_cells(
         torch.testing.assert_close(gradient, slow_gradient)
 
 
+@settings(max_examples=60, deadline=None)
+@given(st.integers(1, 5), st.integers(1, 4), st.booleans(), st.integers(0, 10_000))
+def test_the_short_way_of_images_with_as_many_patches_each(each: int, images: int, whole: bool, seed: int) -> None:
+    generator = torch.Generator().manual_seed(seed)
+    values = torch.randint(-2, 3, (images * each, 3), generator=generator).double().requires_grad_()
+    image = torch.arange(images).repeat_interleave(each)
+    inside = None if whole else torch.rand((len(values), 2), generator=generator) < 0.6
+    rows = patch_rows(image, images, [each] * images)
+    assert rows.full
+    short, long = (maximum_over_patches(values, own, inside) for own in (rows, rows._replace(full=False)))
+    assert torch.equal(short, long)
+    weight = torch.rand(short.shape, generator=generator, dtype=torch.float64)
+    gradients = [torch.autograd.grad((found * weight).sum(), values)[0] for found in (short, long)]
+    assert torch.equal(*gradients)
+
+
 @settings(max_examples=40, deadline=None)
 @given(st.lists(st.integers(0, 5), min_size=1, max_size=5))
 def test_rows_from_counts_equal_rows_from_the_patches_images(counts: list[int]) -> None:
     image = torch.repeat_interleave(torch.arange(len(counts)), torch.tensor(counts))
     rows = patch_rows(image, len(counts), counts)
-    assert torch.equal(rows, patch_rows(image, len(counts)))
-    for i, own in enumerate(rows):
+    assert torch.equal(rows.places, patch_rows(image, len(counts)).places)
+    assert rows.full == (len(set(counts)) == 1)
+    assert not patch_rows(image, len(counts)).full  # who knows how they lie
+    for i, own in enumerate(rows.places):
         assert own[own >= 0].tolist() == (image == i).nonzero().flatten().tolist()
 
 

@@ -13,7 +13,7 @@ from deep_patch_learning.data.batch import Batch
 from deep_patch_learning.errors import ModelError
 from deep_patch_learning.losses import HeadLosses
 from deep_patch_learning.model.build import build_network
-from deep_patch_learning.model.maximum import patch_rows
+from deep_patch_learning.model.by_image import patch_rows
 from deep_patch_learning.model.network import ALL_HEADS, Scores
 from deep_patch_learning.model.offsets import decoded, encoded
 from deep_patch_learning.model.refinement import Refinement

@@ -7,15 +7,14 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from deep_patch_learning.model.by_image import by_image, by_patch, overlaps
-from deep_patch_learning.model.maximum import patch_rows
+from deep_patch_learning.model.by_image import PatchRows, by_image, by_patch, overlaps, patch_rows
 from deep_patch_learning.model.two_stream import TwoStreamHead
 from deep_patch_learning.refinement_losses import two_stream_loss
 
 COUNTS = st.lists(st.integers(0, 5), min_size=1, max_size=4)
 
 
-def rows_of(counts: list[int]) -> torch.Tensor:
+def rows_of(counts: list[int]) -> PatchRows:
     return patch_rows(torch.repeat_interleave(torch.arange(len(counts)), torch.tensor(counts)), len(counts), counts)
 
 
@@ -54,7 +53,7 @@ def test_there_and_back(counts: list[int], seed: int) -> None:
     values = torch.randn(sum(counts), 3, 2, generator=torch.Generator().manual_seed(seed))
     rows = rows_of(counts)
     assert torch.equal(by_patch(by_image(values, rows), rows, len(values)), values)
-    assert not by_image(values, rows).masked_fill((rows >= 0)[..., None, None], 0).any()
+    assert not by_image(values, rows).masked_fill(rows.there[..., None, None], 0).any()
 
 
 def test_patches_in_any_order_of_images() -> None:

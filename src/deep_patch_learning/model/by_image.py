@@ -1,35 +1,78 @@
 """All patches in one row <-> the patches of each image side by side, so that images are compared with themselves alone."""
 
+from collections.abc import Sequence
+from typing import NamedTuple
+
 import torch
 from torch import Tensor
 
+from deep_patch_learning.boxes import area
 
-def by_image(values: Tensor, rows: Tensor) -> Tensor:
-    """Return (I, M, ...): what belongs to each image's patches, of values (P, ...); 0 where an image has no further patch.
 
-    `rows` (I, M) comes from `patch_rows`.
+class PatchRows(NamedTuple):
+    """Where the patches of each image stand among all: `places` (I, M) in their order, -1 beyond an image's last.
+
+    M is the largest number of patches. `full`: they lie image by image, and every image has M of them. Then nothing has to be
+    moved to have images side by side, which spares a GPU many small kernels.
     """
-    if not rows.numel():
-        return values.new_zeros(*rows.shape, *values.shape[1:])
-    chosen = values.index_select(0, rows.clamp(min=0).flatten()).view(*rows.shape, *values.shape[1:])
-    there = (rows >= 0).view(*rows.shape, *(1,) * (values.ndim - 1))
-    return chosen.masked_fill(~there, 0)
+
+    places: Tensor
+    full: bool
+
+    @property
+    def there(self) -> Tensor:
+        """Return where there is a patch, (I, M)."""
+        return self.places >= 0
 
 
-def by_patch(values: Tensor, rows: Tensor, patches: int) -> Tensor:
+def patch_rows(patch_image: Tensor, images: int, counts: Sequence[int] | None = None) -> PatchRows:
+    """Return where the patches of each image stand; `patch_image` (P,) is the index of each patch's image.
+
+    With `counts`, the number of patches of each image, they must lie image by image; nothing has to be asked of the device then,
+    so that it is never waited for.
+    """
+    device, lie_so = patch_image.device, counts is not None
+    if counts is None:
+        order = torch.argsort(patch_image, stable=True)
+        counts = torch.bincount(patch_image, minlength=images).tolist()
+    else:
+        order = torch.arange(len(patch_image), device=device)
+    most = max(counts, default=0)
+    if all(count == most for count in counts):
+        return PatchRows(order.view(images, most), lie_so)
+    ends = torch.tensor(counts).cumsum(0)
+    place = torch.arange(most)
+    places = (ends - torch.tensor(counts))[:, None] + place
+    places = places.where(places < ends[:, None], -1).to(device, non_blocking=True)
+    return PatchRows(order[places].where(places >= 0, -1), False)
+
+
+def by_image(values: Tensor, rows: PatchRows) -> Tensor:
+    """Return (I, M, ...): what belongs to each image's patches, of values (P, ...); 0 where an image has no further patch."""
+    shape = (*rows.places.shape, *values.shape[1:])
+    if rows.full:
+        return values.unflatten(0, rows.places.shape)
+    if not rows.places.numel():
+        return values.new_zeros(shape)
+    chosen = values.index_select(0, rows.places.clamp(min=0).flatten()).view(shape)
+    return chosen.masked_fill(~rows.there.view(*rows.places.shape, *(1,) * (values.ndim - 1)), 0)
+
+
+def by_patch(values: Tensor, rows: PatchRows, patches: int) -> Tensor:
     """Return (P, ...), the way back from `by_image`: values (I, M, ...) of each patch in the order of all patches."""
+    if rows.full:
+        return values.flatten(0, 1)
     # one row more takes what stands where no patch is
-    flat = rows.where(rows >= 0, patches).flatten()
+    flat = rows.places.where(rows.there, patches).flatten()
     found = values.new_zeros(patches + 1, *values.shape[2:]).index_copy(0, flat, values.flatten(0, 1))
     return found[:patches]
 
 
 def overlaps(boxes: Tensor, others: Tensor) -> Tensor:
     """Return the IoU (..., M, S) of boxes (..., M, 4) and others (..., S, 4); 0 where both are empty."""
-    x1, y1, x2, y2 = (side.unsqueeze(-1) for side in boxes.unbind(-1))  # (..., M, 1)
-    u1, v1, u2, v2 = (side.unsqueeze(-2) for side in others.unbind(-1))  # (..., 1, S)
-    wide = (torch.minimum(x2, u2) - torch.maximum(x1, u1)).clamp(min=0)
-    high = (torch.minimum(y2, v2) - torch.maximum(y1, v1)).clamp(min=0)
-    shared = wide * high
-    joined = (x2 - x1) * (y2 - y1) + (u2 - u1) * (v2 - v1) - shared
+    mine, theirs = boxes[..., :, None, :], others[..., None, :, :]
+    low, high = torch.maximum(mine[..., :2], theirs[..., :2]), torch.minimum(mine[..., 2:], theirs[..., 2:])
+    wide, tall = (high - low).clamp(min=0).unbind(-1)  # (..., M, S)
+    shared = wide * tall
+    joined = area(mine) + area(theirs) - shared
     return shared / joined.clamp(min=torch.finfo(joined.dtype).tiny)

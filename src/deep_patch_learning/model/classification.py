@@ -3,6 +3,7 @@
 import torch
 from torch import Tensor, nn
 
+from deep_patch_learning.model.by_image import PatchRows
 from deep_patch_learning.model.maximum import maximum_over_patches
 
 # The edges of the pyramid's three bands in the authors' program; the paper's text would give thirds.
@@ -31,8 +32,8 @@ class SpatialPyramid(nn.Module):
         band = 5 + (y >= self.bands[0]).long() + (y >= self.bands[1]).long()
         return torch.stack((whole, quarter, band), dim=1)
 
-    def forward(self, encoded: Tensor, centres: Tensor, rows: Tensor) -> Tensor:
-        """Return image representations (I, 8 * N), cell by cell, of encoded patches (P, N); `rows` as of `patch_rows`."""
+    def forward(self, encoded: Tensor, centres: Tensor, rows: PatchRows) -> Tensor:
+        """Return image representations (I, 8 * N), cell by cell, of encoded patches (P, N)."""
         held = self.cells_of(centres)  # (P, 3)
         cells = torch.arange(self.cells, device=held.device)
         inside = (held[:, :, None] == cells).any(dim=1)  # (P, 8)
@@ -51,7 +52,7 @@ class ClassificationHead(nn.Module):
             nn.init.normal_(layer.weight, std=0.01)
             nn.init.zeros_(layer.bias)
 
-    def forward(self, features: Tensor, centres: Tensor, rows: Tensor) -> tuple[Tensor, Tensor]:
+    def forward(self, features: Tensor, centres: Tensor, rows: PatchRows) -> tuple[Tensor, Tensor]:
         """Return image scores (I, C) and encoded patches (P, N) from patch features (P, K)."""
         encoded = self.part_filters(features)  # (P, N), no ReLU and no normalisation
         representation = self.pyramid(encoded, centres, rows)  # (I, 8N)

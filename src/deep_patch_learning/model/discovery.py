@@ -2,6 +2,7 @@
 
 from torch import Tensor, nn
 
+from deep_patch_learning.model.by_image import PatchRows
 from deep_patch_learning.model.maximum import maximum_over_patches
 
 
@@ -14,8 +15,7 @@ class DiscoveryHead(nn.Module):
         nn.init.normal_(self.patch_classifier.weight, std=0.01)
         nn.init.zeros_(self.patch_classifier.bias)
 
-    def forward(self, features: Tensor, rows: Tensor) -> tuple[Tensor, Tensor]:
-        """Return image scores (I, C) and patch scores (P, C) from patch features (P, K);
-        `rows` as of `patch_rows`."""
+    def forward(self, features: Tensor, rows: PatchRows) -> tuple[Tensor, Tensor]:
+        """Return image scores (I, C) and patch scores (P, C) from patch features (P, K)."""
         patch_scores = self.patch_classifier(features)  # (P, C)
         return maximum_over_patches(patch_scores, rows)[:, 0], patch_scores

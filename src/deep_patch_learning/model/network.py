@@ -7,9 +7,9 @@ from torch import Tensor, nn
 
 from deep_patch_learning.data.batch import Batch
 from deep_patch_learning.model.backbone import Backbone
+from deep_patch_learning.model.by_image import patch_rows
 from deep_patch_learning.model.classification import ClassificationHead
 from deep_patch_learning.model.discovery import DiscoveryHead
-from deep_patch_learning.model.maximum import patch_rows
 from deep_patch_learning.model.refinement import Refinement, RefinementScores
 
 HEADS = ("classification", "discovery")  # the paper's

@@ -7,6 +7,7 @@ from typing import NamedTuple
 
 from torch import Tensor, nn
 
+from deep_patch_learning.model.by_image import PatchRows
 from deep_patch_learning.model.two_stream import TwoStreamHead
 
 
@@ -56,8 +57,8 @@ class Refinement(nn.Module):
             nn.init.normal_(self.regressor.weight, std=0.001)
             nn.init.zeros_(self.regressor.bias)
 
-    def forward(self, features: Tensor, rows: Tensor) -> RefinementScores:
-        """Return the scores from patch features (P, K); `rows` as of `patch_rows`."""
+    def forward(self, features: Tensor, rows: PatchRows) -> RefinementScores:
+        """Return the scores from patch features (P, K)."""
         hidden = self.hidden(features)  # (P, H)
         image, shares = self.two_stream(hidden, rows)  # (I, C), (P, C)
         heads = self.classifiers(hidden).view(-1, *self.shape)  # (P, K, C + 1)

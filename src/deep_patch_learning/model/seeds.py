@@ -12,6 +12,7 @@ from typing import Literal, NamedTuple, get_args
 import torch
 from torch import Tensor
 
+from deep_patch_learning.boxes import area
 from deep_patch_learning.errors import ModelError, did_you_mean
 from deep_patch_learning.model.by_image import overlaps
 
@@ -80,15 +81,14 @@ class Vote:
 
     def __call__(self, boxes: Tensor, scores: Tensor, there: Tensor) -> Picks:
         """Return the elected patch of each class."""
-        best = _hidden(scores, there).amax(dim=1)  # (I, C)
-        loud = scores / best.clamp(min=torch.finfo(scores.dtype).tiny)[:, None]  # (I, M, C) from 0 to 1
-        loud = loud.masked_fill(~there[..., None], 0)
+        hidden = _hidden(scores, there)
+        best = hidden.amax(dim=1)  # (I, C)
+        loud = (hidden / best.clamp(min=torch.finfo(scores.dtype).tiny)[:, None]).clamp(min=0)  # (I, M, C) from 0 to 1
         heard = loud.amax(dim=2).topk(min(self.voters, loud.shape[1]), dim=1).indices  # (I, V)
         weight = loud.gather(1, heard[..., None].expand(-1, -1, loud.shape[2])) ** self.sharpness  # (I, V, C)
         votes = overlaps(boxes, boxes.gather(1, heard[..., None].expand(-1, -1, 4))) @ weight  # (I, M, C)
         if self.area_power:
-            sides = boxes[..., 2:] - boxes[..., :2]
-            votes = votes * sides.prod(dim=2, keepdim=True) ** self.area_power
+            votes = votes * area(boxes)[..., None] ** self.area_power
         elected = _hidden(votes, there).argmax(dim=1)
         return Picks(elected[..., None], best[..., None], (best >= 0)[..., None])
 

@@ -14,21 +14,17 @@ FOREGROUND, BACKGROUND = 0.5, 0.1  # IoU with a seed from which a patch is of it
 
 class Targets(NamedTuple):
     """What is asked of each patch, (I, M): its class, C meaning background; its weight, 0 where it does not count; which seed
-    it belongs to; and whether it lies on that seed."""
+    it belongs to; whether it lies on that seed; and (I,) how many patches of the image count, at least 1."""
 
     classes: Tensor
     weights: Tensor
     seeds: Tensor
     foreground: Tensor
+    counted: Tensor
 
     def of(self, images: slice) -> "Targets":
         """Return the targets of some of the images."""
         return Targets(*(each[images] for each in self))
-
-    @property
-    def counted(self) -> Tensor:
-        """Return the number of patches of each image that count, (I,), at least 1."""
-        return (self.weights > 0).sum(dim=1).clamp(min=1)
 
 
 @torch.no_grad()
@@ -52,8 +48,8 @@ def patch_targets(
     mine = tied.argmax(dim=2)  # (I, M)
     on = there & (best >= foreground)
     wanted = torch.where(on, seeds.classes[mine], classes)
-    weights = seeds.scores.gather(1, mine) * (there & (best >= background) & (best >= 0))
-    return Targets(wanted, weights, mine, on)
+    weights = seeds.scores.gather(1, mine) * (there & (best >= max(background, 0.0)))
+    return Targets(wanted, weights, mine, on, (weights > 0).sum(dim=1).clamp(min=1))
 
 
 @torch.no_grad()

@@ -2,7 +2,7 @@
 
 from torch import Tensor, nn
 
-from deep_patch_learning.model.by_image import by_image, by_patch
+from deep_patch_learning.model.by_image import PatchRows, by_image, by_patch
 
 
 class TwoStreamHead(nn.Module):
@@ -20,20 +20,24 @@ class TwoStreamHead(nn.Module):
             nn.init.normal_(layer.weight, std=0.01)
         nn.init.zeros_(self.class_stream.bias)
 
-    def forward(self, features: Tensor, rows: Tensor) -> tuple[Tensor, Tensor]:
-        """Return image probabilities (I, C) and each patch's share of them (P, C) from patch features (P, K);
-        `rows` as of `patch_rows`. An image without patches gets 0."""
+    def forward(self, features: Tensor, rows: PatchRows) -> tuple[Tensor, Tensor]:
+        """Return image probabilities (I, C) and each patch's share of them (P, C) from patch features (P, K).
+
+        An image without patches gets 0.
+        """
         classes = by_image(self.class_stream(features), rows).softmax(dim=2)  # (I, M, C)
         detection = by_image(self.detection_stream(features), rows)  # (I, M, C)
         shares = classes * softmax_over_patches(detection, rows)
         return shares.sum(dim=1), by_patch(shares, rows, len(features))
 
 
-def softmax_over_patches(values: Tensor, rows: Tensor) -> Tensor:
+def softmax_over_patches(values: Tensor, rows: PatchRows) -> Tensor:
     """Return the softmax of values (I, M, C) over the patches that each image has; 0 where it has none."""
-    missing = (rows < 0)[..., None]  # (I, M, 1)
-    if not rows.shape[1]:
+    if not rows.places.shape[1]:
         return values
+    if rows.full:
+        return values.softmax(dim=1)
+    missing = ~rows.there[..., None]  # (I, M, 1)
     # finite, so that an image without any patch does not become 0 / 0
     lowest = values.masked_fill(missing, -1e30)
     return lowest.softmax(dim=1).masked_fill(missing, 0)

@@ -17,7 +17,8 @@ from deep_patch_learning.boxes import flip as flip_boxes
 from deep_patch_learning.data.batch import Batch
 from deep_patch_learning.data.truth import TrueBoxes
 from deep_patch_learning.model.backbone import Backbone
-from deep_patch_learning.model.maximum import maximum_over_patches, patch_rows
+from deep_patch_learning.model.by_image import patch_rows
+from deep_patch_learning.model.maximum import maximum_over_patches
 from deep_patch_learning.model.network import DeepPatchNet, Scores
 from deep_patch_learning.model.offsets import decoded, encoded, inside
 from deep_patch_learning.predict import Model, Picture, PictureScores

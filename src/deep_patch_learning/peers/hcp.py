@@ -10,8 +10,8 @@ from torchvision.ops import roi_align
 
 from deep_patch_learning.data.batch import Batch
 from deep_patch_learning.model.backbone import Backbone
+from deep_patch_learning.model.by_image import patch_rows
 from deep_patch_learning.model.discovery import DiscoveryHead
-from deep_patch_learning.model.maximum import patch_rows
 from deep_patch_learning.model.network import DeepPatchNet, Scores
 from deep_patch_learning.model.patch_features import ConvolutionalStage
 
