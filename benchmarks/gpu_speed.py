@@ -1,12 +1,12 @@
 """Training and testing speed on one GPU, beside a plain version of the same step built from torchvision's operators.
 
-    python benchmarks/gpu_speed.py [--quick] [--no-memory] [--refinement-only]
+    python benchmarks/gpu_speed.py [--quick] [--no-memory]
 
 Both see the same pictures (noise of VOC's usual sizes, held on the device), the same patches, the same batches in bf16. The plain
 version is what one would write first: channels first, `torchvision.ops.roi_pool`, batch norm as a layer, a loop over images and
-cells for the maxima. Writes results/gpu_speed.csv (visits and images per second), results/gpu_refinement.csv (what the heads
-beyond the paper add to a step), results/gpu_memory.csv (the largest memory in use) and results/gpu_profile.csv (where the time
-of a step goes). Profiles come last, so that the profiler cannot slow what is timed.
+cells for the maxima. Writes results/gpu_speed.csv (visits and images per second), results/gpu_memory.csv (the largest memory in
+use) and results/gpu_profile.csv (where the time of a step goes). Profiles come last, so that the profiler cannot slow what is
+timed.
 """
 
 import argparse
@@ -35,7 +35,7 @@ from deep_patch_learning.peers.hcp import build_hcp
 from deep_patch_learning.predict import Model, Picking, Picture
 from deep_patch_learning.training.loop import Trainer, Writing
 from deep_patch_learning.training.recipe import PAPER_SCALES, Recipe
-from deep_patch_learning.training.recipes import modern, refined
+from deep_patch_learning.training.recipes import modern
 from deep_patch_learning.training.run import RunFolder
 
 RESULTS = Path(__file__).parent.parent / "results"
@@ -238,34 +238,6 @@ def profiles(folder: Path, common: dict, quick: bool, speeds: list[dict]) -> lis
     return rows
 
 
-def refinement_cost(folder: Path, common: dict, quick: bool) -> list[dict]:
-    """Return what the heads beyond the paper add to a training step, in turns in one process."""
-    rows = []
-    warm, steps = (3, 5) if quick else (15, 30)
-    for patches in (256, 512):
-        pictures, boxes = make_pictures(folder, 64, patches)
-        trainers = {}
-        for name, made in (("two heads", modern("resnet50", 100_000)), ("refined", refined("resnet50", 100_000))):
-            recipe = made.replace(weights="", max_patches=patches)
-            run = RunFolder(folder / f"refinement-{patches}-{name}")
-            trainers[name] = Trainer(recipe, pictures, boxes, run, "cuda", Writing(10**9, 1e9))
-            trainers[name].images.fill()
-            trainers[name].network.train()
-            take(trainers[name], 0, warm)
-        found: dict[str, list[float]] = {name: [] for name in trainers}
-        for turn in range(3):
-            for name, trainer in trainers.items():
-                found[name].append(seconds(partial(take, trainer, warm + turn * steps, steps)) / steps)
-        without, refining = (sorted(found[name])[1] for name in ("two heads", "refined"))
-        row = {"network": "DPL-ResNet50", "patches": patches, "images_per_step": 8}
-        row |= {"two_heads_ms": round(without * 1e3, 2), "refined_ms": round(refining * 1e3, 2)}
-        rows.append(row | {"added_percent": round(100 * (refining / without - 1), 1)} | common)
-        print(rows[-1], flush=True)
-        del trainers
-        torch.cuda.empty_cache()
-    return rows
-
-
 def take(trainer: Trainer, first: int, steps: int) -> None:
     """Take some steps of a training."""
     trainer.step = first
@@ -382,6 +354,12 @@ def matrix_rate() -> float:
     return 2 * 8192**3 / seconds(lambda: a @ b, 20)
 
 
+def about(command: str) -> dict:
+    """Return how and where a figure was measured."""
+    machine = {"machine": torch.cuda.get_device_name(), "torch": torch.__version__}
+    return {"command": command, "seed": 0} | machine | {"date": date.today().isoformat()}
+
+
 def write(name: str, rows: list[dict]) -> None:
     RESULTS.mkdir(exist_ok=True)
     with (RESULTS / name).open("w", newline="") as file:
@@ -394,20 +372,14 @@ def main() -> None:
     parser = argparse.ArgumentParser()
     parser.add_argument("--quick", action="store_true", help="a few steps, to see that it runs")
     parser.add_argument("--no-memory", action="store_true", help="leave results/gpu_memory.csv as it is")
-    parser.add_argument("--refinement-only", action="store_true", help="write results/gpu_refinement.csv alone")
     options = parser.parse_args()
     quick = options.quick
     rate = matrix_rate()
-    common = {"matrix_teraflops": round(rate / 1e12), "command": "python benchmarks/gpu_speed.py", "seed": 0}
-    common |= {"machine": torch.cuda.get_device_name(), "torch": torch.__version__, "date": date.today().isoformat()}
+    common = {"matrix_teraflops": round(rate / 1e12)} | about("python benchmarks/gpu_speed.py")
     with tempfile.TemporaryDirectory() as temporary:
         folder = Path(temporary)
-        if options.refinement_only:
-            write("gpu_refinement.csv", refinement_cost(folder, common, quick))
-            return
         speeds = train_speed(folder, common, quick, rate)
         write("gpu_speed.csv", speeds + test_speed(folder, common, quick))
-        write("gpu_refinement.csv", refinement_cost(folder, common, quick))
         if not options.no_memory:
             write("gpu_memory.csv", memory(folder, common))
         write("gpu_profile.csv", profiles(folder, common, quick, speeds))

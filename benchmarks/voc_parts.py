@@ -29,7 +29,8 @@ from deep_patch_learning.second_round import find_given
 from deep_patch_learning.training.given_boxes import waiting
 from deep_patch_learning.training.recipe import recipe_patches
 from deep_patch_learning.training.recipes import modern, seed_numbers
-from deep_patch_learning.training.run import RunFolder, write_atomically
+from deep_patch_learning.training.run import RunFolder
+from deep_patch_learning.whole_files import write_whole
 
 RESULTS = Path(__file__).parent.parent / "results"
 FIGURES = ("mAP", "mAP_11pt", "CorLoc", "detection_mAP", "detection_mAP_11pt", "recall_at_80")
@@ -137,7 +138,7 @@ def measure_row(name: str, options: argparse.Namespace, seed: int) -> None:
     result |= {"visits_per_second": round(speed or 0, 1), "test_images_per_second": round(len(found) / spent, 1)}
     result |= {"boxes_found_at": " ".join(map(str, row.found_at)) if row.boxes_from else ""}
     result |= {"CorLoc_per_class": figures["CorLoc_per_class"], "machine": machine(options.device)}
-    write_atomically(kept, json.dumps(result | {"date": date.today().isoformat()}))
+    write_whole(kept, json.dumps(result | {"date": date.today().isoformat()}))
     print(name, seed, {key: result[key] for key in FIGURES}, flush=True)
 
 

@@ -32,7 +32,8 @@ from deep_patch_learning.loading import SHIPPED, load
 from deep_patch_learning.second_round import find_given
 from deep_patch_learning.training.recipe import Recipe, recipe_patches
 from deep_patch_learning.training.recipes import fast, second_round
-from deep_patch_learning.training.run import RunFolder, write_atomically
+from deep_patch_learning.training.run import RunFolder
+from deep_patch_learning.whole_files import write_whole, written_whole
 
 RESULTS = Path(__file__).parent.parent / "results"
 STEPS = {"train": 1250, "trainval": 1500}
@@ -54,9 +55,8 @@ def halve(weights: Path) -> None:
     with safe_open(weights, "pt") as stored:
         about, tensors = stored.metadata(), {name: stored.get_tensor(name) for name in stored.keys()}  # noqa: SIM118
     halves = {name: tensor.half() if tensor.is_floating_point() else tensor for name, tensor in tensors.items()}
-    part = weights.with_suffix(".part")
-    save_file(halves, part, metadata=about)
-    part.replace(weights)
+    with written_whole(weights) as part:
+        save_file(halves, part, metadata=about)
 
 
 def measure(options: argparse.Namespace) -> None:
@@ -88,10 +88,10 @@ def pack(options: argparse.Namespace) -> None:
     shutil.copyfile(run.weights, SHIPPED / "weights.safetensors")
     halve(SHIPPED / "weights.safetensors")
     recipe = Recipe.load(run.config)
-    write_atomically(SHIPPED / "config.toml", recipe.replace(weights=Path(recipe.weights).name).to_toml())
+    write_whole(SHIPPED / "config.toml", recipe.replace(weights=Path(recipe.weights).name).to_toml())
     described = run.describe()
     kept = {name: described[name] for name in ("classes", "fingerprint", "path", "split")}
-    write_atomically(SHIPPED / "data.json", json.dumps(kept, indent=1) + "\n")
+    write_whole(SHIPPED / "data.json", json.dumps(kept, indent=1) + "\n")
     shutil.copyfile(twin.calibration, SHIPPED / "calibration.json")
 
 

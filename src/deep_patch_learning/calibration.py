@@ -15,7 +15,7 @@ import numpy as np
 from deep_patch_learning.data.dataset import PRESENT, UNKNOWN
 from deep_patch_learning.errors import RunError
 from deep_patch_learning.prediction import Prediction, sigmoid
-from deep_patch_learning.training.run import write_atomically
+from deep_patch_learning.whole_files import write_whole
 
 FORMAT = "deep_patch_learning.calibration/1"
 FEW = 5  # pictures that show a class (or do not), below which it takes what all classes share
@@ -119,7 +119,7 @@ def _of_boxes(line: np.ndarray) -> dict[str, float]:
 
 def write_calibration(path: Path, calibration: Calibration, source: dict[str, Any]) -> None:
     """Write the calibration, and what it was fitted on, whole or not at all."""
-    write_atomically(path, json.dumps({**calibration.as_dict(), "fitted_on": source}, indent=1, allow_nan=False))
+    write_whole(path, json.dumps({**calibration.as_dict(), "fitted_on": source}, indent=1, allow_nan=False))
 
 
 def read_calibration(path: Path, classes: Sequence[str]) -> Calibration | None:

@@ -2,7 +2,6 @@
 
 import dataclasses
 import json
-import os
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -24,7 +23,8 @@ from deep_patch_learning.training.distil import Distilling, DistilTrainer, disti
 from deep_patch_learning.training.loop import Writing
 from deep_patch_learning.training.recipe import Recipe
 from deep_patch_learning.training.recipes import choose
-from deep_patch_learning.training.run import RunFolder, write_atomically
+from deep_patch_learning.training.run import RunFolder
+from deep_patch_learning.whole_files import write_whole, written_whole
 
 
 @dataclass(frozen=True)
@@ -146,7 +146,7 @@ def distil_patch_layers(
     figures = {"steps": trainer.step, "patches": trainer.patches_seen(), "seconds": time.monotonic() - begun}
     figures |= trainer.measure()
     _write(trainer, layers.weights)
-    write_atomically(layers.figures, json.dumps({key: round(value, 4) for key, value in figures.items()}))
+    write_whole(layers.figures, json.dumps({key: round(value, 4) for key, value in figures.items()}))
     show_figures(layers)
     return layers.weights
 
@@ -168,10 +168,8 @@ def without_tags(pictures: TaggedPictures) -> TaggedPictures:
 
 
 def _write(trainer: DistilTrainer, path: Path) -> None:
-    temporary = path.with_name(f".{path.name}.{os.getpid()}.part")
     try:
-        save_file(trainer.bare.plain_weights(), temporary)
-        temporary.replace(path)
+        with written_whole(path) as part:
+            save_file(trainer.bare.plain_weights(), part)
     except OSError as error:
-        temporary.unlink(missing_ok=True)
         raise RunError(f"{path}: could not be written ({error}). Make room and repeat the command.") from None

@@ -1,7 +1,6 @@
 """What the network found in one picture: its tags and its boxes, to filter, save, draw and convert."""
 
 import json
-import os
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -11,6 +10,7 @@ import numpy as np
 
 from deep_patch_learning.boxes import area, outside
 from deep_patch_learning.errors import DataError, DplError, did_you_mean
+from deep_patch_learning.whole_files import write_whole
 
 if TYPE_CHECKING:
     from PIL import Image
@@ -366,12 +366,7 @@ class Prediction:
         """Return the path of the JSON file written; a file of that name is replaced in one step, never half."""
         path = Path(path)
         path.parent.mkdir(parents=True, exist_ok=True)
-        partial = path.with_name(f".{path.name}.{os.getpid()}.partial")
-        try:
-            partial.write_text(json.dumps(self.as_dict(), ensure_ascii=False, allow_nan=False) + "\n", encoding="utf-8")
-            partial.replace(path)
-        finally:
-            partial.unlink(missing_ok=True)
+        write_whole(path, json.dumps(self.as_dict(), ensure_ascii=False, allow_nan=False) + "\n")
         return path
 
     @classmethod

@@ -179,7 +179,7 @@ def test_a_kill_around_a_measurement_changes_nothing(
             expected, left = KilledError, []
         else:
             killed = trainer(small_prepared, recipe, tmp_path / "run", Given(figures))
-            patch.setattr("deep_patch_learning.training.early_stop.write_atomically", kill)
+            patch.setattr("deep_patch_learning.training.early_stop.write_whole", kill)
             expected, left = KilledError, figures
         with pytest.raises((expected, RuntimeError)):
             killed.fit()

@@ -26,7 +26,7 @@ from deep_patch_learning.peers.catalogue import PEERS
 from deep_patch_learning.peers.contest import FIGURES, Contest, Outcome
 from deep_patch_learning.progress import console
 from deep_patch_learning.training.recipe import Recipe, recipe_patches
-from deep_patch_learning.training.run import write_atomically
+from deep_patch_learning.whole_files import write_whole
 
 RATES = ("train_visits_per_second", "test_images_per_second")
 COLUMNS = (
@@ -69,7 +69,7 @@ def compare(
     if set(wanted) - finished:
         contest = _contest(data, (train_split, test_split), recipe, limit, workers, device, hypotheses)
         out.mkdir(parents=True, exist_ok=True)
-        write_atomically(out / "settings.json", json.dumps(settings, indent=1))
+        write_whole(out / "settings.json", json.dumps(settings, indent=1))
     for peer, seed in wanted:
         if (peer, seed) in finished:
             console.print(f"{peer}, seed {seed}: measured before, see {table}", markup=False)
@@ -79,7 +79,7 @@ def compare(
         if outcome is not None:
             row = _row(peer, seed, outcome) | {"backbone": recipe.backbone, "command": command}
             rows.append(row | {"machine": machine, "date": date.today().isoformat()})
-            write_atomically(table, rows_to_csv(rows))
+            write_whole(table, rows_to_csv(rows))
         _let_go()
     order = {key: place for place, key in enumerate(wanted)}
     return sorted((r for r in rows if (r["peer"], r["seed"]) in order), key=lambda r: order[r["peer"], r["seed"]])

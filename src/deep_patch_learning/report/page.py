@@ -1,6 +1,5 @@
 """The page: everything a report shows, and the one HTML file it becomes."""
 
-import os
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import lru_cache
@@ -12,6 +11,7 @@ from markupsafe import Markup
 from deep_patch_learning.report.figures import NO_MARKUP
 from deep_patch_learning.report.pictures import Card
 from deep_patch_learning.report.tables import Table
+from deep_patch_learning.whole_files import write_whole
 
 
 @dataclass(frozen=True)
@@ -126,12 +126,7 @@ def write_report(path: str | Path, report: Report) -> Path:
     path = Path(path)
     content = render(report).encode("utf-8", "replace")  # file names may hold bytes that are no text
     path.parent.mkdir(parents=True, exist_ok=True)
-    partial = path.with_name(f".{path.name}.{os.getpid()}.partial")
-    try:
-        partial.write_bytes(content)
-        partial.replace(path)
-    finally:
-        partial.unlink(missing_ok=True)
+    write_whole(path, content)
     return path
 
 

@@ -26,7 +26,8 @@ from deep_patch_learning.reproduce.memory import PictureMemory, RememberedPictur
 from deep_patch_learning.reproduce.plan import Way
 from deep_patch_learning.reproduce.protocol import Protocol, Splits
 from deep_patch_learning.training.recipe import Recipe, recipe_patches
-from deep_patch_learning.training.run import RunFolder, fingerprint, write_atomically
+from deep_patch_learning.training.run import RunFolder, fingerprint
+from deep_patch_learning.whole_files import write_whole
 
 TIMED = 300  # pictures whose patches' seconds are averaged
 
@@ -138,7 +139,7 @@ class Bench:
             date=date.today().isoformat(),
             fingerprint=mark,
         )
-        write_atomically(kept, json.dumps(vars(found), indent=1))
+        write_whole(kept, json.dumps(vars(found), indent=1))
         return found
 
     def model(self, run: RunFolder) -> Model:

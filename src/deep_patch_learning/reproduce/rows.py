@@ -9,7 +9,8 @@ from typing import Any
 from deep_patch_learning.reproduce.bench import Measured, training_time
 from deep_patch_learning.reproduce.protocol import Splits
 from deep_patch_learning.training.recipe import Recipe
-from deep_patch_learning.training.run import RunFolder, write_atomically
+from deep_patch_learning.training.run import RunFolder
+from deep_patch_learning.whole_files import write_whole
 
 FIGURES = ("mAP", "mAP_11pt", "CorLoc", "detection_mAP")
 COLUMNS = (
@@ -99,7 +100,7 @@ def merge_rows(path: Path, columns: Sequence[str], key: Sequence[str], rows: Seq
     writer.writeheader()
     writer.writerows(kept.values())
     if not path.exists() or path.read_text(encoding="utf-8") != text.getvalue():
-        write_atomically(path, text.getvalue())
+        write_whole(path, text.getvalue())
 
 
 def read_rows(path: Path) -> list[dict[str, str]]:

@@ -1,7 +1,6 @@
 """Checkpoints: weights, optimiser state and step in one safetensors file, renamed into place when whole."""
 
 import json
-import os
 from pathlib import Path
 
 import torch
@@ -10,6 +9,7 @@ from safetensors.torch import save_file
 from torch import Tensor, nn
 
 from deep_patch_learning.errors import RunError
+from deep_patch_learning.whole_files import written_whole
 
 
 def save_checkpoint(path: Path, step: int, network: nn.Module, optimiser: torch.optim.Optimizer | None = None) -> None:
@@ -24,12 +24,10 @@ def save_checkpoint(path: Path, step: int, network: nn.Module, optimiser: torch.
                 elif value is not None:
                     numbers[f"{index}.{key}"] = value
     whole = {name: tensor.detach().cpu().contiguous() for name, tensor in tensors.items()}
-    temporary = path.with_name(f".{path.name}.{os.getpid()}.part")
     try:
-        save_file(whole, temporary, metadata={"step": str(step), "numbers": json.dumps(numbers)})
-        temporary.replace(path)
+        with written_whole(path) as part:
+            save_file(whole, part, metadata={"step": str(step), "numbers": json.dumps(numbers)})
     except (OSError, SafetensorError) as error:
-        temporary.unlink(missing_ok=True)
         raise RunError(
             f"{path}: could not be written ({error}). What was saved before it is whole; make room and repeat."
         ) from None

@@ -17,7 +17,8 @@ from torch import nn
 from deep_patch_learning.errors import RunError
 from deep_patch_learning.progress import console
 from deep_patch_learning.training.checkpoint import save_checkpoint
-from deep_patch_learning.training.run import RunFolder, write_atomically
+from deep_patch_learning.training.run import RunFolder
+from deep_patch_learning.whole_files import write_whole
 
 MEASUREMENTS = 8  # in a training that goes to its end
 PATIENCE = 3  # measurements in a row
@@ -106,7 +107,7 @@ class HeldOut:
             save_checkpoint(self.run.best, step, network)
         self.measurements = measurements
         rows = [{"step": measured.step, "mAP": measured.mean_ap} for measured in self.measurements]
-        write_atomically(self.run.held_out, json.dumps({"measurements": rows}, indent=1))
+        write_whole(self.run.held_out, json.dumps({"measurements": rows}, indent=1))
         console.print(
             f"step {step}: mAP {found.mean_ap:.1f} on {self._measure.pictures} held-out pictures", markup=False
         )

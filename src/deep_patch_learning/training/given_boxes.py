@@ -14,8 +14,8 @@ from deep_patch_learning.errors import RunError
 from deep_patch_learning.model.seeds import Seeds
 from deep_patch_learning.prediction import Prediction
 from deep_patch_learning.training.loop import Trainer
-from deep_patch_learning.training.run import write_atomically
 from deep_patch_learning.training.visits import Visit
+from deep_patch_learning.whole_files import write_whole
 
 
 class GivenBoxes(NamedTuple):
@@ -76,7 +76,7 @@ def write_given(
         }
         for name, one in zip(names, given, strict=True)
     ]
-    write_atomically(path, "".join(json.dumps(line) + "\n" for line in lines))
+    write_whole(path, "".join(json.dumps(line) + "\n" for line in lines))
 
 
 def read_given(path: Path, names: Sequence[str], classes: Sequence[str]) -> list[GivenBoxes]:

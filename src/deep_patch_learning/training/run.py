@@ -2,7 +2,6 @@
 
 import hashlib
 import json
-import os
 import platform
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -13,13 +12,7 @@ from typing import Any
 from deep_patch_learning.data.dataset import TaggedPictures
 from deep_patch_learning.errors import RunError, did_you_mean
 from deep_patch_learning.training.recipe import Recipe
-
-
-def write_atomically(path: Path, text: str) -> None:
-    """Write a text file under a temporary name and rename it, so that no reader ever sees half of it."""
-    temporary = path.with_name(f".{path.name}.{os.getpid()}.part")
-    temporary.write_text(text, encoding="utf-8")
-    temporary.replace(path)
+from deep_patch_learning.whole_files import write_whole
 
 
 class RunFolder:
@@ -63,9 +56,9 @@ class RunFolder:
         if self.config.exists():
             self._same_data(description)
             return
-        write_atomically(self.data, json.dumps(description, indent=1))
-        write_atomically(self.versions, json.dumps(versions(), indent=1))
-        write_atomically(self.config, recipe.to_toml())  # last: its presence says that the folder is a run
+        write_whole(self.data, json.dumps(description, indent=1))
+        write_whole(self.versions, json.dumps(versions(), indent=1))
+        write_whole(self.config, recipe.to_toml())  # last: its presence says that the folder is a run
 
     def check(self, recipe: Recipe) -> None:
         """Raise `RunError` if the folder holds a run with other settings, or other files; nothing is written."""
@@ -166,7 +159,7 @@ class RunFolder:
     def cut_log(self, step: int) -> None:
         """Drop what the log says of steps after `step`, which will be done again."""
         kept = [entry for entry in self.read_log() if entry["step"] <= step]
-        write_atomically(self.log, "".join(json.dumps(entry) + "\n" for entry in kept))
+        write_whole(self.log, "".join(json.dumps(entry) + "\n" for entry in kept))
 
 
 def fingerprint(pictures: TaggedPictures) -> str:

@@ -1,0 +1,59 @@
+"""What the heads beyond the paper add to a training step on one GPU, in turns in one process.
+
+    python benchmarks/gpu_refinement.py [--quick]
+
+ResNet-50 with the recipes `modern` and `refined` and as many patches of the same noise pictures. Writes
+results/gpu_refinement.csv.
+"""
+
+import argparse
+import tempfile
+from functools import partial
+from pathlib import Path
+
+import torch
+
+from deep_patch_learning.training.loop import Trainer, Writing
+from deep_patch_learning.training.recipes import modern, refined
+from deep_patch_learning.training.run import RunFolder
+from gpu_speed import about, make_pictures, seconds, take, write
+
+
+def refinement_cost(folder: Path, quick: bool) -> list[dict]:
+    """Return the time of a step with and without a refinement, for few and for many patches."""
+    rows, common = [], about("python benchmarks/gpu_refinement.py")
+    warm, steps = (3, 5) if quick else (15, 30)
+    for patches in (256, 512):
+        pictures, boxes = make_pictures(folder, 64, patches)
+        trainers = {}
+        for name, made in (("two heads", modern("resnet50", 100_000)), ("refined", refined("resnet50", 100_000))):
+            recipe = made.replace(weights="", max_patches=patches)
+            run = RunFolder(folder / f"refinement-{patches}-{name}")
+            trainers[name] = Trainer(recipe, pictures, boxes, run, "cuda", Writing(10**9, 1e9))
+            trainers[name].images.fill()
+            trainers[name].network.train()
+            take(trainers[name], 0, warm)
+        found: dict[str, list[float]] = {name: [] for name in trainers}
+        for turn in range(3):
+            for name, trainer in trainers.items():
+                found[name].append(seconds(partial(take, trainer, warm + turn * steps, steps)) / steps)
+        without, refining = (sorted(found[name])[1] for name in ("two heads", "refined"))
+        row = {"network": "DPL-ResNet50", "patches": patches, "images_per_step": 8}
+        row |= {"two_heads_ms": round(without * 1e3, 2), "refined_ms": round(refining * 1e3, 2)}
+        rows.append(row | {"added_percent": round(100 * (refining / without - 1), 1)} | common)
+        print(rows[-1], flush=True)
+        del trainers
+        torch.cuda.empty_cache()
+    return rows
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--quick", action="store_true", help="a few steps, to see that it runs")
+    options = parser.parse_args()
+    with tempfile.TemporaryDirectory() as temporary:
+        write("gpu_refinement.csv", refinement_cost(Path(temporary), options.quick))
+
+
+if __name__ == "__main__":
+    main()
