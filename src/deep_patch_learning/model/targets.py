@@ -48,7 +48,7 @@ def patch_targets(
     mine = tied.argmax(dim=2)  # (I, M)
     on = there & (best >= foreground)
     wanted = torch.where(on, seeds.classes[mine], classes)
-    weights = seeds.scores.gather(1, mine) * (there & (best >= max(background, 0.0)))
+    weights = seeds.scores.gather(1, mine) * (there & (best >= background))
     return Targets(wanted, weights, mine, on, (weights > 0).sum(dim=1).clamp(min=1))
 
 
