@@ -86,7 +86,7 @@ def predict_files(
         console.print(f"left out: {reason}", markup=False)
     if not found:
         raise DataError(f"none of the {len(files)} images could be read.")
-    out.print(f"{len(found)} pictures in {folder}", markup=False)
+    out.print(f"{len(found)} picture{'s' * (len(found) != 1)} in {folder}", markup=False)
     return found, broken
 
 
