@@ -35,6 +35,10 @@ COLUMNS = {
         "what": "what", "network": "network", "patches": "patches", "images_per_step": "pictures at once", "ours": "ours",
         "plain": "beside it", "unit": "unit", "ratio": "times as fast", "share_of_matrix_rate": "share of the matrix rate",
     },
+    "gpu_refinement": {
+        "network": "network", "patches": "patches", "images_per_step": "pictures at once", "two_heads_ms": "two heads, ms a step",
+        "refined_ms": "with a refinement", "added_percent": "added, %",
+    },
     "gpu_profile": {"network": "network", "patches": "patches", "kind": "kind of work", "ms_per_visit": "ms a visit"},
     "gpu_memory": {
         "network": "network", "images_per_pass": "pictures at once", "patches": "patches of each", "gibibytes": "GiB",
@@ -62,6 +66,10 @@ COLUMNS = {
     "voc2007_parts": {
         "row": "network", "trained_on": "trained on", "measured_on": "measured on", "visits": "visits", "mAP": "mAP",
         "mAP_11pt": "mAP 11-point", "CorLoc": "CorLoc", "detection_mAP_11pt": "detection mAP 11-point", "seeds": "seeds",
+    },
+    "detector_on_labels": {
+        "trained_on": "trained on", "boxes": "boxes", "measured_on": "measured on", "detection_mAP": "detection mAP",
+        "detection_mAP_11pt": "detection mAP 11-point", "share_of_full": "share of full supervision",
     },
     "shipped_model": {
         "trained_on": "trained on", "measured_on": "measured on", "mAP": "mAP", "mAP_11pt": "mAP 11-point", "CorLoc": "CorLoc",
