@@ -1,6 +1,7 @@
 """The model that is shipped: there, small, whole, and of some use on photos."""
 
 import json
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -35,15 +36,26 @@ def test_predicting_without_a_model(small_world: Path, tmp_path: Path) -> None:
     assert {path.name for path in tmp_path.iterdir()} == {"500000.json", "500000.png"}
 
 
-def test_its_layers_are_where_fast_begins() -> None:
+def test_fast_begins_with_layers_that_know_no_tags() -> None:
     from deep_patch_learning.model.build import build_network
 
     recipe = fast()
     network, report = build_network(recipe.backbone, 3, recipe.heads, weights=recipe.weights, refinement_cells=3)
     assert report is not None
     assert not any(layer.startswith("backbone.") for layer in report.new)
-    own = load_file(SHIPPED / "weights.safetensors")["network.backbone.body.head.0.weight"]
-    torch.testing.assert_close(network.backbone.body.head[0].weight.half(), own)
+    begun = network.backbone.body.head[0].weight.half()
+    tuned = load_file(SHIPPED / "weights.safetensors")["network.backbone.body.head.0.weight"]
+    assert not torch.equal(begun, tuned)  # the model's own layers have learnt from the tags of VOC
+
+
+@pytest.mark.skipif("DPL_WEIGHTS" not in os.environ, reason="set DPL_WEIGHTS to the folder of the ImageNet weights")
+def test_layers_of_fast_are_those_of_imagenet() -> None:
+    from deep_patch_learning.model.build import build_network
+
+    file = Path(os.environ["DPL_WEIGHTS"]) / "efficientnet_lite0_imagenet.safetensors"
+    shipped, named = (build_network("lite0-map", 3, weights=source)[0] for source in ("shipped", str(file)))
+    for name, tensor in named.backbone.state_dict().items():
+        assert torch.equal(shipped.backbone.state_dict()[name], tensor.half().float()), name
 
 
 @pytest.mark.voc

@@ -36,3 +36,12 @@ def test_where_writing_fails_the_old_file_stays_and_nothing_else(tmp_path: Path)
     assert list(tmp_path.iterdir()) == [path]
     with pytest.raises(FileNotFoundError):
         write_whole(tmp_path / "nowhere" / "a.txt", "x")
+
+
+def test_others_may_read_what_a_library_keeps_for_its_owner(tmp_path: Path) -> None:
+    usual, path = tmp_path / "usual", tmp_path / "a.bin"
+    usual.touch()
+    with written_whole(path) as part:
+        part.unlink()
+        part.touch(mode=0o600)
+    assert path.stat().st_mode == usual.stat().st_mode

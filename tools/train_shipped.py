@@ -1,15 +1,18 @@
 """Trains the model that the package ships, and its twin that has not seen val, and packs them.
 
-    python tools/train_shipped.py train VOC2007 --split train --weights LITE0 --boxes-from RUN --boxes-from RUN --out twin
-    python tools/train_shipped.py train VOC2007 --split trainval --weights LITE0 --boxes-from RUN --boxes-from RUN --out model
+    BOXES="--boxes-from RUN --boxes-from RUN --boxes-from RUN"
+    python tools/train_shipped.py --device cuda train VOC2007 --split train --weights LITE0 $BOXES --out twin
+    python tools/train_shipped.py --device cuda train VOC2007 --split trainval --weights LITE0 $BOXES --out model
     python tools/train_shipped.py measure VOC2007 --twin twin
     python tools/train_shipped.py pack --model model --twin twin
+    python tools/train_shipped.py trunk --weights LITE0
 
-LITE0 is EfficientNet-Lite0 on ImageNet, named as the package efficientnet-lite-pytorch does. The runs whose boxes are learnt from
-are the rows "places told apart" and "near patches" of benchmarks/voc_parts.py, trained on the same split. Boxes that were found
-before can lie beside OUT as OUT-given-boxes.jsonl. Only heads learn: a quarter of an hour on two cores. `measure` writes
-results/shipped_model.csv, the twin on val with its weights in half precision as they are shipped, and calibrates it; `pack` fills
-src/deep_patch_learning/shipped.
+LITE0 is EfficientNet-Lite0 on ImageNet, named as the package efficientnet-lite-pytorch does. The runs whose boxes are learnt
+from are the row "long third round" of benchmarks/voc_parts.py with three seeds, trained on the same split. Boxes that were
+found before can lie beside OUT as OUT-given-boxes.jsonl. All layers learn: some minutes on a GPU. `measure` writes
+results/shipped_model.csv, the twin on val with its weights in half precision as they are shipped, and calibrates it; `pack`
+fills src/deep_patch_learning/shipped. `trunk` writes the layers that `--recipe fast` starts from: those of ImageNet, which know
+no photo of VOC.
 """
 
 import argparse
@@ -29,6 +32,7 @@ from deep_patch_learning.calibration import calibrate_predictions, write_calibra
 from deep_patch_learning.data.tags import read_tags
 from deep_patch_learning.data.truth import read_truth
 from deep_patch_learning.loading import SHIPPED, load
+from deep_patch_learning.model.build import build_network
 from deep_patch_learning.second_round import find_given
 from deep_patch_learning.training.recipe import Recipe, recipe_patches
 from deep_patch_learning.training.recipes import fast, second_round
@@ -36,14 +40,15 @@ from deep_patch_learning.training.run import RunFolder
 from deep_patch_learning.whole_files import write_whole, written_whole
 
 RESULTS = Path(__file__).parent.parent / "results"
-STEPS = {"train": 1250, "trainval": 1500}
+STEPS = 2500
+TRUNK = SHIPPED.parent / "model" / "lite0.safetensors"
 FIGURES = ("mAP", "mAP_11pt", "CorLoc", "detection_mAP", "detection_mAP_11pt", "recall_at_80")
 
 
 def train(options: argparse.Namespace) -> None:
     """Train on the tags of a split; finish what was begun."""
-    recipe = second_round(fast("lite0-map", STEPS[options.split]))
-    recipe = recipe.replace(weights=str(options.weights), scales=(400, 448), seed=options.seed)
+    recipe = second_round(fast("lite0-map", STEPS))
+    recipe = recipe.replace(weights=str(options.weights), freeze_backbone=False, seed=options.seed)
     prepared = verbs.prepare(read_tags(options.data, options.split), recipe_patches(recipe))
     given = find_given(prepared, recipe, options.out, options.boxes_from, scales=(600,))
     source = {"path": options.data.name, "split": options.split}
@@ -95,13 +100,21 @@ def pack(options: argparse.Namespace) -> None:
     shutil.copyfile(twin.calibration, SHIPPED / "calibration.json")
 
 
+def trunk(options: argparse.Namespace) -> None:
+    """Store the layers below the heads as ImageNet's labels taught them, norms folded, in half precision."""
+    network, _ = build_network("lite0-map", 1, weights=str(options.weights))
+    below = {name: tensor.half() for name, tensor in network.state_dict().items() if name.startswith("backbone.")}
+    with written_whole(TRUNK) as part:
+        save_file(below, part)
+
+
 def main() -> None:
     parser = argparse.ArgumentParser()
     parser.add_argument("--device", default="cpu")
     ways = parser.add_subparsers(required=True)
     training = ways.add_parser("train")
     training.add_argument("data", type=Path)
-    training.add_argument("--split", choices=STEPS, required=True)
+    training.add_argument("--split", choices=("train", "trainval"), required=True)
     training.add_argument("--weights", type=Path, required=True)
     training.add_argument("--boxes-from", type=Path, action="append", default=[])
     training.add_argument("--out", type=Path, required=True)
@@ -112,7 +125,9 @@ def main() -> None:
     packing = ways.add_parser("pack")
     packing.add_argument("--model", type=Path, required=True)
     packing.add_argument("--twin", type=Path, required=True)
-    for each, work in ((training, train), (measuring, measure), (packing, pack)):
+    below = ways.add_parser("trunk")
+    below.add_argument("--weights", type=Path, required=True)
+    for each, work in ((training, train), (measuring, measure), (packing, pack), (below, trunk)):
         each.set_defaults(work=work)
     options = parser.parse_args()
     options.work(options)

@@ -8,10 +8,16 @@ from pathlib import Path
 
 @contextmanager
 def written_whole(path: Path) -> Iterator[Path]:
-    """Yield a path beside `path` to write to; at the end it takes the name of `path`, and where anything failed it is gone."""
+    """Yield a path beside `path` to write to; at the end it takes the name of `path`, and where anything failed it is gone.
+
+    Who may read it is what holds for new files here, also where a library writes files that are its owner's alone.
+    """
     part = path.with_name(f".{path.name}.{os.getpid()}.part")
     try:
+        part.touch()
+        rights = part.stat().st_mode
         yield part
+        part.chmod(rights)
         part.replace(path)
     finally:
         part.unlink(missing_ok=True)

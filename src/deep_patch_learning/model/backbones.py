@@ -146,7 +146,7 @@ def lite0(on_map: bool = False) -> Trunk:
     pixels = Normalisation(mean=(127.0, 127.0, 127.0), std=(128.0, 128.0, 128.0), divisor=1.0)
     backbone = Backbone(body, 1280 if on_map else 112, 16, pixels, frozen_norm=True, guarded=False)
     layers = ConvolutionalStage(stage, 1280, 3 if on_map else 4)
-    shipped = "../shipped/weights.safetensors" if on_map else None
+    shipped = "lite0.safetensors" if on_map else None
     return Trunk(backbone, 3 if on_map else 7, layers, names, shipped_weights=shipped, folded=True)
 
 
