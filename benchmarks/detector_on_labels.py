@@ -1,13 +1,13 @@
 """A stock detector trained on boxes that were found from tags, beside the same detector trained on the true boxes.
 
     dpl label VOC2007 --split train --model RUN --min-score 0 --out labels
-    python benchmarks/detector_on_labels.py VOC2007 labels --weights resnet50_imagenet.safetensors
+    python benchmarks/detector_on_labels.py VOC2007 labels --weights resnet50_imagenet.safetensors [--stride-in-first]
 
 Torchvision's Faster R-CNN with ResNet-50 and a feature pyramid, from ImageNet weights, both times with the same pictures, steps
-and seed; detection mAP on val. Boxes marked difficult are left out of training. Writes results/detector_on_labels.csv: the share
-of full supervision that tags buy. With --only one of the two is trained, and the other's row stays as it is in the file. The
-labels of the row in results/ are those of the run "fourth round of three", seed 0, of benchmarks/voc_parts.py: its best box for
-each tag.
+and seed; detection mAP on val. Boxes marked difficult are left out of training. Writes results/detector_on_labels.csv: the
+share of full supervision that tags buy. With --only one of the two is trained, and the other's row stays as it is in the file.
+The labels of the row `tags` in results/ are those of the run "fourth round of three", seed 0, of benchmarks/voc_parts.py: its
+best box for each tag.
 """
 
 import argparse
@@ -175,7 +175,7 @@ def main() -> None:
     parser.add_argument(
         "--stride-in-first", action="store_true", help="the weights' strides are those of the 2015 paper"
     )
-    parser.add_argument("--steps", type=int, default=1500)
+    parser.add_argument("--steps", type=int, default=750)
     parser.add_argument("--batch", type=int, default=16)
     parser.add_argument("--size", type=int, default=480, help="the shorter side of pictures")
     parser.add_argument("--seed", type=int, default=0)

@@ -1,4 +1,4 @@
-"""What each part beyond the paper adds on VOC 2007: trainings of equal length, tags and boxes.
+"""What each part beyond the paper adds on VOC 2007, to tags and to boxes.
 
     python benchmarks/voc_parts.py VOC2007 --weights resnet50_imagenet.safetensors --out parts [--rows NAME,...] [--seeds 0,1,2]
     python benchmarks/voc_parts.py VOC2007 --weights resnet50_imagenet.safetensors --out parts --collect
@@ -103,7 +103,9 @@ def train_row(name: str, options: argparse.Namespace, seed: int) -> None:
     row, folder = ROWS[name], folder_of(name, options, seed)
     if RunFolder(folder).weights.exists():
         return
-    teachers = [] if has_boxes(folder) else [(name, own) for name in row.boxes_from for own in row.of_seeds or (seed,)]
+    teachers = (
+        [] if has_boxes(folder) else [(teacher, own) for teacher in row.boxes_from for own in row.of_seeds or (seed,)]
+    )
     for teacher, its_seed in teachers:
         train_row(teacher, options, its_seed)
     recipe = recipe_of(row, options, seed)

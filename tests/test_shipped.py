@@ -48,11 +48,12 @@ def test_fast_begins_with_layers_that_know_no_tags() -> None:
     assert not torch.equal(begun, tuned)  # the model's own layers have learnt from the tags of VOC
 
 
-@pytest.mark.skipif("DPL_WEIGHTS" not in os.environ, reason="set DPL_WEIGHTS to the folder of the ImageNet weights")
 def test_layers_of_fast_are_those_of_imagenet() -> None:
     from deep_patch_learning.model.build import build_network
 
-    file = Path(os.environ["DPL_WEIGHTS"]) / "efficientnet_lite0_imagenet.safetensors"
+    file = Path(os.environ.get("DPL_WEIGHTS", "")) / "efficientnet_lite0_imagenet.safetensors"
+    if not file.is_file():
+        pytest.skip("needs ImageNet weights: set DPL_WEIGHTS to the folder of efficientnet_lite0_imagenet.safetensors")
     shipped, named = (build_network("lite0-map", 3, weights=source)[0] for source in ("shipped", str(file)))
     for name, tensor in named.backbone.state_dict().items():
         assert torch.equal(shipped.backbone.state_dict()[name], tensor.half().float()), name
@@ -69,4 +70,4 @@ def test_on_photos(voc: Path) -> None:
     found = verbs.predict(model, verbs.prepare(pictures, model.patch_generator))
     figures = verbs.measure(found, pictures.labels, read_truth(voc, pictures))
     assert figures["mAP"] > 75
-    assert figures["CorLoc"] > 30
+    assert figures["CorLoc"] > 45

@@ -9,10 +9,10 @@
 
 LITE0 is EfficientNet-Lite0 on ImageNet, named as the package efficientnet-lite-pytorch does. The runs whose boxes are learnt
 from are the row "long third round" of benchmarks/voc_parts.py with three seeds, trained on the same split. Boxes that were
-found before can lie beside OUT as OUT-given-boxes.jsonl. All layers learn: some minutes on a GPU. `measure` writes
-results/shipped_model.csv, the twin on val with its weights in half precision as they are shipped, and calibrates it; `pack`
-fills src/deep_patch_learning/shipped. `trunk` writes the layers that `--recipe fast` starts from: those of ImageNet, which know
-no photo of VOC.
+found before can lie beside OUT as OUT-given-boxes.jsonl, without --boxes-from. All layers learn: some minutes on a GPU.
+`measure` writes results/shipped_model.csv, the twin on val with its weights in half precision as they are shipped, and
+calibrates it; `pack` fills src/deep_patch_learning/shipped. `trunk` writes the layers that `--recipe fast` starts from: those
+of ImageNet, which know no photo of VOC.
 """
 
 import argparse
@@ -50,7 +50,7 @@ def train(options: argparse.Namespace) -> None:
     recipe = second_round(fast("lite0-map", STEPS))
     recipe = recipe.replace(weights=str(options.weights), freeze_backbone=False, seed=options.seed)
     prepared = verbs.prepare(read_tags(options.data, options.split), recipe_patches(recipe))
-    given = find_given(prepared, recipe, options.out, options.boxes_from, scales=(600,))
+    given = find_given(prepared, recipe, options.out, options.boxes_from, options.device, scales=(600,))
     source = {"path": options.data.name, "split": options.split}
     verbs.train(prepared, recipe, options.out, source, device=options.device, given=given)
 
@@ -105,7 +105,9 @@ def trunk(options: argparse.Namespace) -> None:
     network, _ = build_network("lite0-map", 1, weights=str(options.weights))
     below = {name: tensor.half() for name, tensor in network.state_dict().items() if name.startswith("backbone.")}
     with written_whole(TRUNK) as part:
-        save_file(below, part)
+        save_file(
+            below, part, metadata={"from": "EfficientNet-Lite0 on ImageNet, norms folded", "licence": "Apache-2.0"}
+        )
 
 
 def main() -> None:
@@ -125,9 +127,9 @@ def main() -> None:
     packing = ways.add_parser("pack")
     packing.add_argument("--model", type=Path, required=True)
     packing.add_argument("--twin", type=Path, required=True)
-    below = ways.add_parser("trunk")
-    below.add_argument("--weights", type=Path, required=True)
-    for each, work in ((training, train), (measuring, measure), (packing, pack), (below, trunk)):
+    layers = ways.add_parser("trunk")
+    layers.add_argument("--weights", type=Path, required=True)
+    for each, work in ((training, train), (measuring, measure), (packing, pack), (layers, trunk)):
         each.set_defaults(work=work)
     options = parser.parse_args()
     options.work(options)

@@ -10,7 +10,7 @@ from pathlib import Path
 def written_whole(path: Path) -> Iterator[Path]:
     """Yield a path beside `path` to write to; at the end it takes the name of `path`, and where anything failed it is gone.
 
-    Who may read it is what holds for new files here, also where a library writes files that are its owner's alone.
+    Its permissions are those of any new file there, even where the library that writes it makes files for their owner alone.
     """
     part = path.with_name(f".{path.name}.{os.getpid()}.part")
     try:

@@ -9,6 +9,7 @@ from PIL import Image
 
 from deep_patch_learning.data.world.scene import World, draw_scene
 from deep_patch_learning.errors import DataError
+from deep_patch_learning.whole_files import write_whole
 
 TEST_START = 500_000  # test pictures are numbered from here, so that they stay the same for any number of others
 _FORMAT = 1  # raised when the same seed no longer draws the same pictures
@@ -37,14 +38,14 @@ def make_world(
         return listing
     (folder / "images").mkdir(parents=True, exist_ok=True)
     listing.unlink(missing_ok=True)  # the listing comes last: where it stands, the world is whole
-    _write_whole(settings, text)
+    write_whole(settings, text)
     numbers = [*range(train), *range(TEST_START, TEST_START + test)]
     lines = []
     for done, index in enumerate(numbers, 1):
         lines.append(_write_picture(folder, seed, index, world))
         if on_picture is not None:
             on_picture(done, len(numbers))
-    _write_whole(listing, "".join(lines))
+    write_whole(listing, "".join(lines))
     return listing
 
 
@@ -60,10 +61,3 @@ def _write_picture(folder: Path, seed: int, index: int, world: World) -> str:
         "boxes": [{"tag": thing.tag, "box": list(thing.box), "difficult": False} for thing in objects],
     }
     return json.dumps(line) + "\n"
-
-
-def _write_whole(path: Path, text: str) -> None:
-    """Write a file so that it is there whole or not at all."""
-    temporary = path.with_name(path.name + ".part")
-    temporary.write_text(text, encoding="utf-8")
-    temporary.replace(path)
