@@ -75,6 +75,10 @@ COLUMNS = {
         "trained_on": "trained on", "measured_on": "measured on", "mAP": "mAP", "mAP_11pt": "mAP 11-point", "CorLoc": "CorLoc",
         "detection_mAP": "detection mAP", "recall_at_80": "recall at 80 % precision",
     },
+    "own_photos": {
+        "layers": "layers it begins with", "measured_on": "measured on", "mAP": "mAP", "CorLoc": "CorLoc",
+        "detection_mAP": "detection mAP", "recall_at_80": "recall at 80 % precision",
+    },
     "shipped_speed": {"what": "what", "seconds": "seconds a photo (median)", "times_the_peer": "times SSDLite320"},
     "world_boxes": {
         "world": "pictures", "boxes": "boxes", "mAP": "mAP", "detection_mAP": "detection mAP",

@@ -50,7 +50,7 @@ def train(
     weights: Annotated[
         str | None,
         typer.Option(
-            help="imagenet, a torchvision name, a .pth, .safetensors or .caffemodel, a run's weights, shipped, or none."
+            help="imagenet, shipped, shipped-model, none, a torchvision name, a .pth, .safetensors (also a run's) or .caffemodel."
         ),
     ] = None,
     patch_layers: Annotated[

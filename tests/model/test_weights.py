@@ -4,9 +4,10 @@ from pathlib import Path
 
 import pytest
 import torch
-from safetensors.torch import save_file
+from safetensors.torch import load_file, save_file
 
 from deep_patch_learning.errors import ModelError
+from deep_patch_learning.loading import SHIPPED
 from deep_patch_learning.model.build import build_network
 from deep_patch_learning.training.checkpoint import save_checkpoint
 
@@ -71,6 +72,24 @@ def test_shipped_weights_of_the_tiny_network() -> None:
     _, report = build_network("tiny", 3, weights="shipped")
     assert set(report.new) == {"classification.part_filters", "classification.classifier", "discovery.patch_classifier"}
     assert not report.unused
+
+
+def test_layers_of_the_shipped_model() -> None:
+    model, _ = build_network("lite0-map", 3, weights="shipped-model")
+    own = load_file(SHIPPED / "weights.safetensors")
+    for name, tensor in model.backbone.state_dict().items():
+        assert torch.equal(tensor.half(), own[f"network.backbone.{name}"]), name
+
+
+@pytest.mark.parametrize(
+    ("backbone", "name", "offered"),
+    [("alexnet", "shipped", "'imagenet' or a"), ("tiny", "shipped-model", "'shipped' or a")],
+)
+def test_weights_that_do_not_come_with_a_backbone(backbone: str, name: str, offered: str) -> None:
+    with pytest.raises(
+        ModelError, match=f"no weights named '{name}' come with this backbone. Use {offered} local file"
+    ):
+        build_network(backbone, 3, weights=name)
 
 
 @pytest.mark.parametrize(

@@ -5,7 +5,7 @@ Torchvision and timm are imported only when one of their networks is built.
 
 from collections import OrderedDict
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from torch import Tensor, nn
 
@@ -20,7 +20,7 @@ class Trunk:
     """What a backbone brings to the network: maps, the SPP layer's output size, and the patch layers.
 
     `layer_names` maps the beginning of a pretrained layer's name to its name here; `torchvision_weights` names the
-    weights that `weights="imagenet"` stands for, and `shipped_weights` the file of this package that `weights="shipped"` does.
+    weights that `weights="imagenet"` stands for, and `shipped_weights` the files of this package by the names they go by.
     With `folded`, the frozen norms become part of the convolutions once the weights are filled in.
     """
 
@@ -29,7 +29,7 @@ class Trunk:
     patch_features: nn.Module
     layer_names: dict[str, str]
     torchvision_weights: str | None = None
-    shipped_weights: str | None = None
+    shipped_weights: dict[str, str] = field(default_factory=dict)
     folded: bool = False
 
 
@@ -146,7 +146,7 @@ def lite0(on_map: bool = False) -> Trunk:
     pixels = Normalisation(mean=(127.0, 127.0, 127.0), std=(128.0, 128.0, 128.0), divisor=1.0)
     backbone = Backbone(body, 1280 if on_map else 112, 16, pixels, frozen_norm=True, guarded=False)
     layers = ConvolutionalStage(stage, 1280, 3 if on_map else 4)
-    shipped = "lite0.safetensors" if on_map else None
+    shipped = {"shipped": "lite0.safetensors", "shipped-model": "../shipped/weights.safetensors"} if on_map else {}
     return Trunk(backbone, 3 if on_map else 7, layers, names, shipped_weights=shipped, folded=True)
 
 
@@ -171,7 +171,7 @@ def tiny(channels: int = 48, width: int = 128) -> Trunk:
     pixels = Normalisation(mean=(0.5, 0.5, 0.5), std=(0.25, 0.25, 0.25))
     layers = FullyConnected(channels * 6 * 6, width, width, dropout=0.2)
     names = {"body.": "backbone.body.", "fc6.": "patch_features.fc6.", "fc7.": "patch_features.fc7."}
-    return Trunk(Backbone(body, channels, 4, pixels), 6, layers, names, shipped_weights="tiny.safetensors")
+    return Trunk(Backbone(body, channels, 4, pixels), 6, layers, names, shipped_weights={"shipped": "tiny.safetensors"})
 
 
 class _StageOf(nn.Module):

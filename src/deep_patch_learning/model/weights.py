@@ -37,15 +37,17 @@ def _shorten(names: tuple[str, ...], shown: int = 6) -> str:
 
 
 def read_weights(source: str, trunk: Trunk) -> dict[str, Tensor]:
-    """Return the tensors of `source`: `imagenet`, a torchvision weights name, a weight file, or `shipped`.
+    """Return the tensors of `source`: `imagenet`, a torchvision weights name, a weight file, `shipped` or `shipped-model`.
 
     A weight file is a state_dict (`.pth`, `.pt`, `.safetensors`) or Caffe's `.caffemodel`. Of the weights of a run of ours only
     the layers below the heads are taken: its heads know other classes.
     """
-    if source == "shipped":
-        if trunk.shipped_weights is None:
-            raise ModelError("no weights are shipped for this backbone. Use 'imagenet' or a local file.")
-        return _read_file(Path(__file__).parent / trunk.shipped_weights)
+    if source in trunk.shipped_weights:
+        return _read_file(Path(__file__).parent / trunk.shipped_weights[source])
+    if source in ("shipped", "shipped-model"):
+        known = [*trunk.shipped_weights, *(["imagenet"] if trunk.torchvision_weights else [])]
+        others = "".join(f"'{name}' or " for name in known)
+        raise ModelError(f"no weights named '{source}' come with this backbone. Use {others}a local file.")
     path = Path(source)
     if path.suffix in _SUFFIXES:
         return _read_file(path)

@@ -1,0 +1,115 @@
+"""Few photos on a laptop: what `--recipe fast` finds after minutes on 300 of them, and from which layers it should begin.
+
+    python benchmarks/own_photos.py VOC2007 --out FOLDER [--layers TWIN/weights.safetensors]
+
+The photos are of VOC's val: 25 of each of 12 classes to train on, a third of them held out, and 500 others to measure on. Each
+row is `dpl train` and `dpl evaluate` as a user calls them, on the CPU; what is in FOLDER is not done again. With --layers, the
+weights of a network that has not seen val (the twin of tools/train_shipped.py), rows that begin with its layers follow. Writes
+results/own_photos.csv.
+"""
+
+import argparse
+import csv
+import json
+import os
+import platform
+import subprocess
+import sys
+from datetime import date
+from pathlib import Path
+
+import numpy as np
+
+from deep_patch_learning.data.dataset import PRESENT, UNKNOWN
+from deep_patch_learning.data.tags import read_tags
+from deep_patch_learning.data.truth import TrueBoxes, read_truth
+
+RESULTS = Path(__file__).parent.parent / "results"
+CLASSES = ("aeroplane", "bicycle", "bird", "boat", "bus", "car", "cat", "cow", "dog", "horse", "sheep", "train")
+EACH, HELD_OUT, OTHERS = 25, 8, 500
+FIGURES = ("mAP", "CorLoc", "detection_mAP", "recall_at_80")
+
+
+def choose(voc: Path, listing: Path, seed: int) -> None:
+    """Write the photos, their tags and, to measure by, their boxes: `train` and `val` to learn from, `others` to measure on."""
+    pictures = read_tags(voc, "val")
+    truth = read_truth(voc, pictures)
+    assert truth is not None
+    columns = [pictures.classes.index(name) for name in CLASSES]
+    labels = pictures.labels[:, columns]  # (I, 12)
+    there = labels == PRESENT
+    random = np.random.default_rng(seed)
+    splits: dict[int, str] = {}
+    for column in range(len(CLASSES)):
+        alone = np.flatnonzero(there[:, column] & (there.sum(axis=1) == 1))
+        own = random.permutation(alone)[:EACH].tolist()
+        splits |= {index: "train" if n < EACH - HELD_OUT else "val" for n, index in enumerate(own)}
+    rest = [index for index in np.flatnonzero(there.any(axis=1)).tolist() if index not in splits]
+    splits |= dict.fromkeys(random.permutation(rest)[:OTHERS].tolist(), "others")
+    with listing.open("w") as file:
+        for index, split in splits.items():
+            path = os.path.relpath(pictures.paths[index], listing.parent)
+            line: dict[str, object] = {"image": path, "split": split, "boxes": boxes_of(truth[index], pictures.classes)}
+            for key, state in (("tags", PRESENT), ("unknown", UNKNOWN)):
+                line[key] = [name for name, label in zip(CLASSES, labels[index], strict=True) if label == state]
+            file.write(json.dumps(line) + "\n")
+
+
+def boxes_of(truth: TrueBoxes, classes: tuple[str, ...]) -> list[dict[str, object]]:
+    """Return the true boxes of the chosen classes as a line of JSON has them."""
+    each = zip(truth.boxes.tolist(), truth.classes.tolist(), truth.difficult.tolist(), strict=True)
+    named = [{"tag": classes[index], "box": box, "difficult": difficult} for box, index, difficult in each]
+    return [one for one in named if one["tag"] in CLASSES]
+
+
+def dpl(*words: object) -> str:
+    """Return what a command prints."""
+    command = [sys.executable, "-m", "deep_patch_learning", *map(str, words)]
+    return subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True).stdout
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser()
+    parser.add_argument("data", type=Path)
+    parser.add_argument("--out", type=Path, required=True)
+    parser.add_argument("--layers", type=Path, help="weights of a network whose layers are to be begun with")
+    parser.add_argument("--seed", type=int, default=0)
+    options = parser.parse_args()
+    options.out.mkdir(parents=True, exist_ok=True)
+    listing = options.out / "photos.jsonl"
+    choose(options.data, listing, options.seed)
+    first, again = options.out / "first", options.out / "second"
+    ways: list[tuple[str, Path, list[object]]] = [
+        ("ImageNet's", first, []),
+        ("ImageNet's, second round", again, ["--boxes-from", first]),
+    ]
+    if options.layers:
+        tuned = ["--weights", options.layers]
+        ways.append(("the shipped model's", options.out / "tuned", tuned))
+        second = [*tuned, "--boxes-from", first]
+        ways.append(("the shipped model's, second round of ImageNet's", options.out / "tuned-second", second))
+    given = " --layers TWIN" if options.layers else ""
+    command = f"python benchmarks/own_photos.py {options.data.name} --out FOLDER{given} --seed {options.seed}"
+    about = {"photos": EACH * len(CLASSES), "command": command, "seed": options.seed}
+    about |= {"machine": f"{platform.machine()}, {os.cpu_count()} cores", "date": date.today().isoformat()}
+    rows = []
+    for name, run, extra in ways:
+        splits = ("--split", "train", "--val-split", "val", "--seed", options.seed, "--device", "cpu")
+        dpl("train", listing, *splits, "--recipe", "fast", "--out", run, *extra)
+        for split in ("train", "others"):
+            kept = options.out / f"{run.name}-{split}.json"
+            if not kept.exists():
+                said = dpl("evaluate", listing, "--split", split, "--model", run, "--device", "cpu", "--json")
+                kept.write_text(said.splitlines()[-1])
+            found = json.loads(kept.read_text())
+            row = {"layers": name, "measured_on": "those trained on" if split == "train" else "others"}
+            rows.append(row | {key: round(found[key], 2) for key in FIGURES} | about)
+            print(rows[-1], flush=True)
+    with (RESULTS / "own_photos.csv").open("w", newline="") as file:
+        writer = csv.DictWriter(file, rows[0].keys())
+        writer.writeheader()
+        writer.writerows(rows)
+
+
+if __name__ == "__main__":
+    main()
