@@ -8,8 +8,6 @@ Each demo is a process of its own, as a user starts it; nothing is kept between 
 import argparse
 import csv
 import json
-import os
-import platform
 import subprocess
 import sys
 import tempfile
@@ -17,6 +15,7 @@ from datetime import date
 from pathlib import Path
 
 from deep_patch_learning.demo import SHOWN, TITLES
+from written import this_machine
 
 RESULTS = Path(__file__).parent.parent / "results" / "demo.csv"
 NAIVE = {
@@ -46,7 +45,7 @@ def main() -> None:
     parser = argparse.ArgumentParser()
     parser.add_argument("--seeds", type=int, nargs="+", default=[0, 1, 2])
     seeds = parser.parse_args().seeds
-    common = {"machine": f"{platform.machine()}, {os.cpu_count()} cores", "date": date.today().isoformat()}
+    common = {"machine": this_machine(), "date": date.today().isoformat()}
     rows = []
     for seed in seeds:
         found = run(seed)

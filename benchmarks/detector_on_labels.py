@@ -13,8 +13,6 @@ best box for each tag.
 import argparse
 import csv
 import json
-import os
-import platform
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from datetime import date
@@ -35,8 +33,8 @@ from deep_patch_learning.data.dataset import TaggedPictures
 from deep_patch_learning.data.tags import read_tags
 from deep_patch_learning.data.truth import TrueBoxes, read_truth
 from deep_patch_learning.evaluation import detection_mean_ap
+from written import RESULTS, this_machine, write_rows
 
-RESULTS = Path(__file__).parent.parent / "results"
 Boxes = tuple[np.ndarray, np.ndarray]  # (B, 4) and the class of each
 
 
@@ -161,10 +159,7 @@ def keep(path: Path, row: dict) -> None:
         full = float(rows["true boxes"]["detection_mAP"])
         for kept in there:
             kept["share_of_full"] = round(float(kept["detection_mAP"]) / full, 3) if full else ""
-    with path.open("w", newline="") as file:
-        writer = csv.DictWriter(file, row.keys())
-        writer.writeheader()
-        writer.writerows(there)
+    write_rows(path, there)
 
 
 def main() -> None:
@@ -192,7 +187,7 @@ def main() -> None:
         images, test_images = (
             [torch.from_numpy(image) for image in pool.map(each.read, range(len(each)))] for each in (training, testing)
         )
-    machine = torch.cuda.get_device_name() if device == "cuda" else f"{platform.machine()}, {os.cpu_count()} cores"
+    machine = torch.cuda.get_device_name() if device == "cuda" else this_machine()
     settings = f"--steps {options.steps} --batch {options.batch} --size {options.size} --seed {options.seed}"
     weights = f"--weights {options.weights.name}{' --stride-in-first' * options.stride_in_first}"
     command = f"python benchmarks/detector_on_labels.py {options.data.name} {options.labels.name} {weights} {settings}"

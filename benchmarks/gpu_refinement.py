@@ -16,7 +16,8 @@ import torch
 from deep_patch_learning.training.loop import Trainer, Writing
 from deep_patch_learning.training.recipes import modern, refined
 from deep_patch_learning.training.run import RunFolder
-from gpu_speed import about, make_pictures, seconds, take, write
+from gpu_speed import about, make_pictures, seconds, take
+from written import RESULTS, write_rows
 
 
 def refinement_cost(folder: Path, quick: bool) -> list[dict]:
@@ -52,7 +53,7 @@ def main() -> None:
     parser.add_argument("--quick", action="store_true", help="a few steps, to see that it runs")
     options = parser.parse_args()
     with tempfile.TemporaryDirectory() as temporary:
-        write("gpu_refinement.csv", refinement_cost(Path(temporary), options.quick))
+        write_rows(RESULTS / "gpu_refinement.csv", refinement_cost(Path(temporary), options.quick))
 
 
 if __name__ == "__main__":

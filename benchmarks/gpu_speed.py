@@ -10,7 +10,6 @@ timed.
 """
 
 import argparse
-import csv
 import tempfile
 import time
 from collections import defaultdict
@@ -37,8 +36,8 @@ from deep_patch_learning.training.loop import Trainer, Writing
 from deep_patch_learning.training.recipe import PAPER_SCALES, Recipe
 from deep_patch_learning.training.recipes import modern
 from deep_patch_learning.training.run import RunFolder
+from written import RESULTS, write_rows
 
-RESULTS = Path(__file__).parent.parent / "results"
 SIZES = ((375, 500), (333, 500), (500, 375), (375, 500))
 CLASSES = 20
 # name, backbone, patches of each picture, images a step, optimiser
@@ -360,14 +359,6 @@ def about(command: str) -> dict:
     return {"command": command, "seed": 0} | machine | {"date": date.today().isoformat()}
 
 
-def write(name: str, rows: list[dict]) -> None:
-    RESULTS.mkdir(exist_ok=True)
-    with (RESULTS / name).open("w", newline="") as file:
-        writer = csv.DictWriter(file, rows[0].keys())
-        writer.writeheader()
-        writer.writerows(rows)
-
-
 def main() -> None:
     parser = argparse.ArgumentParser()
     parser.add_argument("--quick", action="store_true", help="a few steps, to see that it runs")
@@ -379,10 +370,10 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as temporary:
         folder = Path(temporary)
         speeds = train_speed(folder, common, quick, rate)
-        write("gpu_speed.csv", speeds + test_speed(folder, common, quick))
+        write_rows(RESULTS / "gpu_speed.csv", speeds + test_speed(folder, common, quick))
         if not options.no_memory:
-            write("gpu_memory.csv", memory(folder, common))
-        write("gpu_profile.csv", profiles(folder, common, quick, speeds))
+            write_rows(RESULTS / "gpu_memory.csv", memory(folder, common))
+        write_rows(RESULTS / "gpu_profile.csv", profiles(folder, common, quick, speeds))
 
 
 if __name__ == "__main__":

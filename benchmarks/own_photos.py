@@ -9,10 +9,8 @@ results/own_photos.csv.
 """
 
 import argparse
-import csv
 import json
 import os
-import platform
 import subprocess
 import sys
 from datetime import date
@@ -23,8 +21,8 @@ import numpy as np
 from deep_patch_learning.data.dataset import PRESENT, UNKNOWN
 from deep_patch_learning.data.tags import read_tags
 from deep_patch_learning.data.truth import TrueBoxes, read_truth
+from written import RESULTS, this_machine, write_rows
 
-RESULTS = Path(__file__).parent.parent / "results"
 CLASSES = ("aeroplane", "bicycle", "bird", "boat", "bus", "car", "cat", "cow", "dog", "horse", "sheep", "train")
 EACH, HELD_OUT, OTHERS = 25, 8, 500
 FIGURES = ("mAP", "CorLoc", "detection_mAP", "recall_at_80")
@@ -91,7 +89,7 @@ def main() -> None:
     given = " --layers TWIN" if options.layers else ""
     command = f"python benchmarks/own_photos.py {options.data.name} --out FOLDER{given} --seed {options.seed}"
     about = {"photos": EACH * len(CLASSES), "command": command, "seed": options.seed}
-    about |= {"machine": f"{platform.machine()}, {os.cpu_count()} cores", "date": date.today().isoformat()}
+    about |= {"machine": this_machine(), "date": date.today().isoformat()}
     rows = []
     for name, run, extra in ways:
         splits = ("--split", "train", "--val-split", "val", "--seed", options.seed, "--device", "cpu")
@@ -105,10 +103,7 @@ def main() -> None:
             row = {"layers": name, "measured_on": "those trained on" if split == "train" else "others"}
             rows.append(row | {key: round(found[key], 2) for key in FIGURES} | about)
             print(rows[-1], flush=True)
-    with (RESULTS / "own_photos.csv").open("w", newline="") as file:
-        writer = csv.DictWriter(file, rows[0].keys())
-        writer.writeheader()
-        writer.writerows(rows)
+    write_rows(RESULTS / "own_photos.csv", rows)
 
 
 if __name__ == "__main__":

@@ -8,11 +8,9 @@ Seconds are processor time of the search alone: no file reading, no compiling.
 """
 
 import argparse
-import csv
 import datetime
 import json
 import os
-import platform
 import random
 import subprocess
 import sys
@@ -29,6 +27,7 @@ from deep_patch_learning.data.tags import read_tags
 from deep_patch_learning.data.truth import TrueBoxes, read_truth
 from deep_patch_learning.patches import SelectiveSearch
 from deep_patch_learning.patches.measure import best_overlaps
+from written import this_machine, write_rows
 
 WORKER = """
 import json, sys, time
@@ -145,16 +144,12 @@ def main() -> None:
                     "mean_best_overlap": round(overlap, 4),
                     "images": given.images,
                     "seed": given.seed,
-                    "machine": f"{platform.machine()}, {os.cpu_count()} cores, one used",
+                    "machine": f"{this_machine()}, one used",
                     "date": datetime.date.today().isoformat(),
                     "command": "python benchmarks/patches_against_opencv.py",
                 }
             )
-    given.out.parent.mkdir(parents=True, exist_ok=True)
-    with given.out.open("w", newline="") as file:
-        writer = csv.DictWriter(file, rows[0].keys())
-        writer.writeheader()
-        writer.writerows(rows)
+    write_rows(given.out, rows)
     for row in rows:
         print("  ".join(f"{row[key]!s:>20}" for key in list(row)[:9]))
 

@@ -6,10 +6,8 @@ Every step keeps those before it. All run in turns on the same images, on one th
 """
 
 import argparse
-import csv
 import datetime
 import os
-import platform
 import random
 import time
 from collections import defaultdict
@@ -23,6 +21,7 @@ from deep_patch_learning.data.tags import read_tags
 from deep_patch_learning.data.truth import read_truth
 from deep_patch_learning.patches import SelectiveSearch, grouping, ordering, picture, segmentation, selective_search
 from deep_patch_learning.patches.measure import best_overlaps
+from written import this_machine, write_rows
 
 best_first, segment, count_better = ordering.best_first, segmentation.segment, ordering._count_better
 
@@ -121,7 +120,7 @@ def main() -> None:
     about = {
         "images": given.images,
         "seed": given.seed,
-        "machine": f"{platform.machine()}, {os.cpu_count()} cores, one used",
+        "machine": f"{this_machine()}, one used",
         "date": datetime.date.today().isoformat(),
         "command": "python benchmarks/patches_steps.py",
     }
@@ -137,21 +136,12 @@ def main() -> None:
             row[f"recall_70_{end}"] = round(float((values >= 0.7).mean()), 4)
         rows.append(row | about)
         print(row)
-    write(given.results / "patches_steps.csv", rows)
+    write_rows(given.results / "patches_steps.csv", rows)
     stages = profile(images)
     rows = [{"stage": stage, "milliseconds": round(1000 * spent, 2)} | about for stage, spent in stages.items()]
     for line in rows:
         print(line["stage"], line["milliseconds"])
-    write(given.results / "patches_profile.csv", rows)
-
-
-def write(path: Path, rows: list[dict[str, object]]) -> None:
-    """Write a table."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    with path.open("w", newline="") as file:
-        writer = csv.DictWriter(file, rows[0].keys())
-        writer.writeheader()
-        writer.writerows(rows)
+    write_rows(given.results / "patches_profile.csv", rows)
 
 
 if __name__ == "__main__":

@@ -9,7 +9,6 @@ import argparse
 import csv
 import datetime
 import os
-import platform
 import sys
 import tempfile
 from pathlib import Path
@@ -20,6 +19,7 @@ from deep_patch_learning.data.tags import read_tags
 from deep_patch_learning.data.truth import read_truth
 from deep_patch_learning.patches import EdgeBoxes, PatchCache, PatchGenerator, SelectiveSearch, SlidingWindow
 from deep_patch_learning.patches.measure import best_overlaps
+from written import this_machine, write_rows
 
 METHODS: dict[str, tuple[PatchGenerator, str]] = {
     "Selective Search": (SelectiveSearch(), "#0b6e99"),
@@ -107,7 +107,7 @@ def main() -> None:
                     "objects": len(values),
                     "settings": generator.key(),
                     "seed": "none",
-                    "machine": f"{platform.machine()}, {os.cpu_count()} cores, {given.workers} used",
+                    "machine": f"{this_machine()}, {given.workers} used",
                     "date": datetime.date.today().isoformat(),
                     "command": f"python benchmarks/patches_voc.py --workers {given.workers}",
                 }
@@ -119,10 +119,10 @@ def main() -> None:
             [f"{row['first']}: {row['recall_50']} {row['recall_70']}" for row in rows[-len(TABLE) :]],
             file=sys.stderr,
         )
-    write(given.results / "patches_voc2007_trainval.csv", rows)
+    write_rows(given.results / "patches_voc2007_trainval.csv", rows)
     points = [(name, *point) for name, curve in curves.items() for point in curve]
     header = ("method", "boxes", "recall_50", "recall_70")
-    write(given.results / "patches_recall_curve.csv", [dict(zip(header, point, strict=True)) for point in points])
+    write_rows(given.results / "patches_recall_curve.csv", [dict(zip(header, point, strict=True)) for point in points])
     picture(curves, given.picture)
 
 
@@ -134,15 +134,6 @@ def saved_curves(path: Path) -> dict[str, list[tuple[int, float, float]]]:
             point = int(row["boxes"]), float(row["recall_50"]), float(row["recall_70"])
             curves.setdefault(row["method"], []).append(point)
     return curves
-
-
-def write(path: Path, rows: list[dict[str, object]]) -> None:
-    """Write a table."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    with path.open("w", newline="") as file:
-        writer = csv.DictWriter(file, rows[0].keys())
-        writer.writeheader()
-        writer.writerows(rows)
 
 
 if __name__ == "__main__":

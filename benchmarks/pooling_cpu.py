@@ -7,8 +7,6 @@ Both are timed in turn, and the best of each counts, so that what else runs on t
 
 import argparse
 import csv
-import os
-import platform
 import time
 from collections.abc import Callable
 from datetime import date
@@ -19,6 +17,7 @@ from torch import Tensor
 from torchvision.ops import roi_pool
 
 from deep_patch_learning.model.pooling_cpu import roi_max_pool
+from written import this_machine
 
 RESULTS = Path(__file__).parent.parent / "results" / "pooling_cpu.csv"
 # images, channels, height and width of the maps; patches in all; bins to a side; pixels to a cell
@@ -85,7 +84,7 @@ def main() -> None:
     common = {
         "command": f"python benchmarks/pooling_cpu.py --seed {given.seed} --repeats {given.repeats}",
         "seed": given.seed,
-        "machine": f"{platform.machine()}, {os.cpu_count()} cores",
+        "machine": this_machine(),
         "date": date.today().isoformat(),
     }
     columns = [f"{name}_{part}" for part in ("forward", "both") for name in ("torchvision", "ours")]

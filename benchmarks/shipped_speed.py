@@ -7,9 +7,6 @@ do not matter for its time and are random. Writes results/shipped_speed.csv.
 """
 
 import argparse
-import csv
-import os
-import platform
 import time
 from collections.abc import Callable
 from datetime import date
@@ -22,8 +19,8 @@ from torchvision.models.detection import ssdlite320_mobilenet_v3_large
 
 import deep_patch_learning as dpl
 from deep_patch_learning.data.images import read_image
+from written import RESULTS, this_machine, write_rows
 
-RESULTS = Path(__file__).parent.parent / "results"
 WARM = 3  # photos that are not counted: code is compiled, memory is taken
 
 
@@ -59,15 +56,12 @@ def main() -> None:
     first = median(spent["SSDLite320-MobileNetV3"])
     about = {"photos": len(photos) - WARM, "threads": options.threads, "seed": 0}
     about |= {"command": f"python benchmarks/shipped_speed.py {options.photos.name} --count {options.count}"}
-    about |= {"machine": f"{platform.machine()}, {os.cpu_count()} cores", "date": date.today().isoformat()}
+    about |= {"machine": this_machine(), "date": date.today().isoformat()}
     rows = [
         {"what": name, "seconds": round(median(took), 4), "times_the_peer": round(median(took) / first, 2)} | about
         for name, took in spent.items()
     ]
-    with (RESULTS / "shipped_speed.csv").open("w", newline="") as file:
-        writer = csv.DictWriter(file, rows[0].keys())
-        writer.writeheader()
-        writer.writerows(rows)
+    write_rows(RESULTS / "shipped_speed.csv", rows)
     for row in rows:
         print(row)
 

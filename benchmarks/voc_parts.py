@@ -8,7 +8,6 @@ the same folder, and what is there is not done again. `--collect` writes results
 """
 
 import argparse
-import csv
 import json
 import re
 import time
@@ -31,8 +30,8 @@ from deep_patch_learning.training.recipe import recipe_patches
 from deep_patch_learning.training.recipes import modern, seed_numbers
 from deep_patch_learning.training.run import RunFolder
 from deep_patch_learning.whole_files import write_whole
+from written import RESULTS, write_rows
 
-RESULTS = Path(__file__).parent.parent / "results"
 FIGURES = ("mAP", "mAP_11pt", "CorLoc", "detection_mAP", "detection_mAP_11pt", "recall_at_80")
 SPEEDS = ("training_seconds", "visits_per_second", "test_images_per_second")
 SCALES, TEST_SCALES = (480, 600, 720), (600,)
@@ -164,10 +163,7 @@ def collect(options: argparse.Namespace) -> None:
             options_of = f'--rows "{name}" --seeds {seed} --split {split} --test-split {tested}'
             command = f"python benchmarks/voc_parts.py {options.data.name} --weights FILE --out FOLDER {options_of}"
             rows.append(about | {"boxes_found_at": ""} | found | {"backbone": options.backbone, "command": command})
-    with (RESULTS / "voc2007_parts.csv").open("w", newline="") as file:
-        writer = csv.DictWriter(file, rows[0].keys())
-        writer.writeheader()
-        writer.writerows(rows)
+    write_rows(RESULTS / "voc2007_parts.csv", rows)
 
 
 def main() -> None:

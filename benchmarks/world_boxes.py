@@ -10,8 +10,6 @@ four objects of one class. What was trained or drawn in FOLDER before is used ag
 import argparse
 import csv
 import dataclasses
-import os
-import platform
 from datetime import date
 from pathlib import Path
 
@@ -32,6 +30,7 @@ from deep_patch_learning.prediction import Prediction
 from deep_patch_learning.second_round import find_given
 from deep_patch_learning.training.recipe import recipe_patches
 from deep_patch_learning.training.recipes import refined_world, second_round, world
+from written import this_machine
 
 RESULTS = Path(__file__).parent.parent / "results"
 FIGURES = ("mAP", "detection_mAP", "detection_mAP_11pt", "recall_at_80", "instance_recall", "CorLoc")
@@ -117,7 +116,7 @@ def main() -> None:
     parser.add_argument("--out", type=Path, default=Path("runs/world_boxes"))
     parser.add_argument("--split", default="test")
     options = parser.parse_args()
-    machine = f"{platform.machine()}, {os.cpu_count()} cores"
+    machine = this_machine()
     about = {"command": "python benchmarks/world_boxes.py", "machine": machine, "date": date.today().isoformat()}
     rows = []
     for seed in options.seeds:

@@ -83,7 +83,11 @@ def test_layers_of_the_shipped_model() -> None:
 
 @pytest.mark.parametrize(
     ("backbone", "name", "offered"),
-    [("alexnet", "shipped", "'imagenet' or a"), ("tiny", "shipped-model", "'shipped' or a")],
+    [
+        ("alexnet", "shipped", "'imagenet' or a"),
+        ("tiny", "shipped-model", "'shipped' or a"),
+        ("lite0", "shipped", "a"),  # its layers lie elsewhere than those of lite0-map
+    ],
 )
 def test_weights_that_do_not_come_with_a_backbone(backbone: str, name: str, offered: str) -> None:
     with pytest.raises(
