@@ -32,20 +32,20 @@ COLUMNS = {
         "forward_ratio": "times as fast", "both_ratio": "times as fast with gradients",
     },
     "gpu_speed": {
-        "what": "what", "network": "network", "patches": "patches", "images_per_step": "pictures at once", "ours": "ours",
+        "what": "what", "network": "network", "patches": "patches", "images_per_step": "images at once", "ours": "ours",
         "plain": "beside it", "unit": "unit", "ratio": "times as fast", "share_of_matrix_rate": "share of the matrix rate",
     },
     "gpu_refinement": {
-        "network": "network", "patches": "patches", "images_per_step": "pictures at once", "two_heads_ms": "two heads, ms a step",
+        "network": "network", "patches": "patches", "images_per_step": "images at once", "two_heads_ms": "two heads, ms a step",
         "refined_ms": "with a refinement", "added_percent": "added, %",
     },
-    "gpu_profile": {"network": "network", "patches": "patches", "kind": "kind of work", "ms_per_visit": "ms a visit"},
+    "gpu_profile": {"network": "network", "patches": "patches", "kind": "kind of work", "ms_per_sample": "ms a sample"},
     "gpu_memory": {
-        "network": "network", "images_per_pass": "pictures at once", "patches": "patches of each", "gibibytes": "GiB",
+        "network": "network", "images_per_micro_batch": "images at once", "patches": "patches of each", "gibibytes": "GiB",
     },
     "voc2007_peers": {
         "peer": "peer", "mAP": "mAP", "mAP_11pt": "mAP 11-point", "CorLoc": "CorLoc", "detection_mAP": "detection mAP",
-        "visits": "visits", "seeds": "seeds",
+        "samples": "samples", "seeds": "seeds",
     },
     "voc2007_tasks": {
         "row": "heads", "mAP": "mAP", "mAP_11pt": "mAP 11-point", "CorLoc": "CorLoc", "detection_mAP": "detection mAP",
@@ -57,14 +57,14 @@ COLUMNS = {
     },
     "voc2007_patches": {
         "row": "patches", "mAP": "mAP", "mAP_11pt": "mAP 11-point", "CorLoc": "CorLoc", "detection_mAP": "detection mAP",
-        "patch_seconds": "s to make a picture's", "seeds": "seeds",
+        "patch_seconds": "s to make an image's", "seeds": "seeds",
     },
     "voc2007_main": {
         "trained_on": "trained on", "measured_on": "measured on", "mAP": "mAP", "mAP_11pt": "mAP 11-point", "CorLoc": "CorLoc",
         "detection_mAP": "detection mAP", "seeds": "seeds",
     },
     "voc2007_parts": {
-        "row": "network", "trained_on": "trained on", "measured_on": "measured on", "visits": "visits", "mAP": "mAP",
+        "row": "network", "trained_on": "trained on", "measured_on": "measured on", "samples": "samples", "mAP": "mAP",
         "mAP_11pt": "mAP 11-point", "CorLoc": "CorLoc", "detection_mAP_11pt": "detection mAP 11-point", "seeds": "seeds",
     },
     "detector_on_labels": {
@@ -81,7 +81,7 @@ COLUMNS = {
     },
     "shipped_speed": {"what": "what", "seconds": "seconds a photo (median)", "times_the_peer": "times SSDLite320"},
     "world_boxes": {
-        "world": "pictures", "boxes": "boxes", "mAP": "mAP", "detection_mAP": "detection mAP",
+        "world": "images", "boxes": "boxes", "mAP": "mAP", "detection_mAP": "detection mAP",
         "recall_at_80": "recall at 80 % precision", "recall_of_2": "recall of 2 a class", "recall_of_3": "of 3 a class",
         "CorLoc": "CorLoc",
     },

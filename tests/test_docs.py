@@ -8,7 +8,7 @@ import pytest
 from PIL import Image
 
 ROOT = Path(__file__).parent.parent
-CARD = ROOT / "src" / "deep_patch_learning" / "shipped" / "MODEL_CARD.md"
+CARD = ROOT / "src" / "deep_patch_learning" / "inference" / "shipped" / "MODEL_CARD.md"
 PAGES = [ROOT / "README.md", CARD, *sorted((ROOT / "docs").glob("*.md"))]
 
 
