@@ -25,6 +25,7 @@ from deep_patch_learning.cli_options import (
 )
 from deep_patch_learning.cli_research import research
 from deep_patch_learning.cli_training import training
+from deep_patch_learning.common.memory import keep_memory
 from deep_patch_learning.errors import DplError, did_you_mean
 
 
@@ -264,6 +265,7 @@ def main() -> None:
     """Run the command; a mistake the user can mend is one line on standard error and exit status 2."""
     # torch's threads spin while they wait for each other, which costs dearly when another program wants the core: spin less
     os.environ.setdefault("GOMP_SPINCOUNT", "10000")
+    keep_memory()
     _only_the_first_speaks()
     try:
         app()

@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 
 from deep_patch_learning.calibration import Calibration, calibrate_predictions, read_calibration, write_calibration
+from deep_patch_learning.common.memory import keep_memory
 from deep_patch_learning.data.dataset import TaggedPictures
 from deep_patch_learning.data.images import image_size
 from deep_patch_learning.data.transforms import scaled_size
@@ -84,6 +85,7 @@ def train(
     With `given` boxes (see `second_round`) a refinement learns from them; a recipe with `seeds="given"` needs them.
     The returned trainer is not `finished` when Ctrl-C ended it early; everything is saved then too.
     """
+    keep_memory(training=True)
     run = RunFolder(out)
     if trainer is None:
         measured = None if held_out is None else _measured(held_out, recipe, run)
