@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from deep_patch_learning.common.errors import RunError
+from deep_patch_learning.common.memory import keep_memory
 from deep_patch_learning.inference.calibration import read_calibration
 from deep_patch_learning.inference.ensemble import Ensemble
 from deep_patch_learning.inference.model import Model
@@ -34,6 +35,7 @@ def load(
     probabilities and a threshold for each class. Several runs of the same classes are asked as one (see `model/ensemble.py`),
     with the patches, scales and picking of the first.
     """
+    keep_memory()
     if run is not None and not isinstance(run, str | Path):
         return _load_together(run, device, scales)
     folder = RunFolder(SHIPPED if run is None else run)
