@@ -36,6 +36,7 @@ def run(seed: int) -> dict:
             str(seed),
             "--out",
             folder + "/demo",
+            "--all",
             "--json",
         ]
         return json.loads(subprocess.run(command, check=True, capture_output=True, text=True).stdout.splitlines()[-1])
@@ -50,7 +51,7 @@ def main() -> None:
     for seed in seeds:
         found = run(seed)
         print(json.dumps(found), flush=True)
-        command = f"dpl demo --seed {seed} --json"
+        command = f"dpl demo --all --seed {seed} --json"
         for way, name in TITLES.items():
             rows.append(
                 {"way": name, "seed": seed, **{k: found[way].get(k) for k in SHOWN}, "command": command, **common}

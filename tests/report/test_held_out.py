@@ -8,7 +8,8 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from deep_patch_learning.commands.report import report_on_run, spread_evenly
+from deep_patch_learning.commands.report import report as report_on_run
+from deep_patch_learning.commands.report import spread_evenly
 from deep_patch_learning.common.errors import RunError
 from deep_patch_learning.data.holdout import read_apart
 from deep_patch_learning.data.readers.read import read_tags
