@@ -55,9 +55,10 @@ class Commands(TyperGroup):
         try:
             return super().invoke(ctx)
         except typer.BadParameter as error:
-            wrong = re.match(r"'(.*?)' is not one of (.*)", error.message)
+            wrong = re.search(r"'([^']*)' is not one of (.*)", error.message)
             if wrong is not None:
-                error.message += did_you_mean(wrong[1], re.findall(r"'(.*?)'", wrong[2]))
+                choices = re.findall(r"'(.*?)'", wrong[2])
+                error.message = f"there is no '{wrong[1]}'.{did_you_mean(wrong[1], choices)}"
             raise
 
 

@@ -16,6 +16,8 @@ from deep_patch_learning.inference.stream import predict_prepared
 from deep_patch_learning.labels.select import Choice
 from deep_patch_learning.labels.write import check_folder, check_format, write_labels
 from deep_patch_learning.patches.prepare import prepare
+from deep_patch_learning.recipe.recipe import Recipe
+from deep_patch_learning.runs.folder import RunFolder
 
 
 class LabelOptions(TypedDict, total=False):
@@ -57,9 +59,9 @@ def label(
     check_folder(out)
     if data.is_dir() and out.resolve().is_relative_to(data.resolve()):
         raise DataError(f"{out}: lies in the data set {data}. Give a folder outside it with --out.")
-    loaded = as_model(model, options.get("device", "auto"))
-    if not _finds_boxes(loaded):
+    if not _finds_boxes(model):
         raise RunError(f"{_name(model)}: only classifies and finds no boxes. Train one with --heads both or discovery.")
+    loaded = as_model(model, options.get("device", "auto"))
     images = limited(read_tags(data, split, classes=loaded.classes), options.get("limit"))
     prepared = prepare(images, loaded.patch_generator, workers=options.get("workers"))
     try:
@@ -81,10 +83,16 @@ def label(
     return {**counts, "broken": [str(path) for path, _ in prepared.broken]}
 
 
-def _finds_boxes(model: Model) -> bool:
-    """Whether the network, or every one of an ensemble, has a head that scores patches."""
-    networks = getattr(model.network, "members", [model.network])
-    return all(network.discovery is not None or network.refinement is not None for network in networks)
+def _finds_boxes(model: ModelOrRun) -> bool:
+    """Whether a model, or the run in a folder, has a head that scores patches."""
+    if isinstance(model, Model):
+        networks = getattr(model.network, "members", [model.network])  # of an ensemble, all
+        return all(network.discovery is not None or network.refinement is not None for network in networks)
+    if not isinstance(model, str | Path):
+        return True  # the shipped model does; several runs are checked as they are loaded
+    run = RunFolder(model)
+    run.must_exist()
+    return tuple(Recipe.load(run.config).heads) != ("classification",)
 
 
 def _name(model: ModelOrRun) -> str:

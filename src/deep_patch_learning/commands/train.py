@@ -103,6 +103,8 @@ def train(
             raise RunError("--pseudo-boxes-from and --set seeds: the boxes are the seeds. Give one of the two.")
         settings = SELF_TRAINING_ROUND | settings
     run = RunFolder(out)
+    if "backbone" in settings:
+        check_name(settings["backbone"])  # a recipe fits other settings to its backbone
     wanted = _Wanted(recipe or _default_recipe(device, run), settings)
     _check_at_once(wanted.recipe(), device, run, options)
     images, held_out = _read(Path(data), split, val, wanted.seed, options)
