@@ -195,7 +195,7 @@ def evaluate(
     loaded = load(model, device_or_none(device), scale_numbers(scales))
     images = limited(read_tags(data, split, classes=loaded.classes), limit)
     prepared = prepare(images, loaded.patch_generator, workers=workers)
-    predictions = predict_prepared(loaded, prepared)
+    predictions = list(predict_prepared(loaded, prepared))
     figures = measure_predictions(
         predictions, prepared.images.labels, read_truth(data, prepared.images), strict, difficult
     )
