@@ -60,7 +60,8 @@ def nms(boxes: Tensor, candidates: Tensor, threshold: float, most: int) -> tuple
     """Return the places (..., most) that non-maximum suppression keeps among boxes (..., T, 4), best first, and which are real.
 
     Only boxes that are `candidates` (..., T) take part. In each of `most` rounds the first candidate is kept, and those whose
-    IoU with it exceeds the threshold are candidates no more. The number of rounds is fixed, so that a device is never asked
+    IoU with it exceeds the threshold are candidates no more: in float64, as in torchvision's, which tells 0.3 from the float32
+    beside it. The number of rounds is fixed, so that a device is never asked
     what it found.
     """
     places, real = [], []
@@ -69,7 +70,7 @@ def nms(boxes: Tensor, candidates: Tensor, threshold: float, most: int) -> tuple
         places.append(place)
         real.append(candidates.any(dim=-1, keepdim=True))
         kept = boxes.gather(-2, place[..., None].expand(*place.shape, 4))  # (..., 1, 4)
-        candidates = (candidates & (box_iou(boxes, kept).squeeze(-1) <= threshold)).scatter(-1, place, False)
+        candidates = (candidates & (box_iou(boxes, kept).squeeze(-1).double() <= threshold)).scatter(-1, place, False)
     return torch.cat(places, dim=-1), torch.cat(real, dim=-1)
 
 

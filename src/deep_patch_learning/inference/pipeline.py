@@ -100,10 +100,10 @@ class _Loop(Generic[Source]):
     largest: int = 0  # bytes of an image so far
 
     def has_room(self) -> bool:
-        """Return whether another image may be read."""
-        if len(self.slots) <= 2 * self.plan.threads:
-            return len(self.slots) < self.plan.held
-        return len(self.slots) < self.plan.held and len(self.slots) * self.largest < HELD_BYTES
+        """Return whether another image may be read: more than a few only when it is known how large they are."""
+        count = len(self.slots)
+        few = count <= 2 * self.plan.threads
+        return count < self.plan.held and (few or 0 < count * self.largest < HELD_BYTES)
 
     def collect(self) -> None:
         """Note which images have been read, which cannot be, and which predictions the threads have made."""
