@@ -48,7 +48,8 @@ def load(
     side; those of the recipe if not given. Where the run was calibrated, its predictions have calibrated probabilities and a
     threshold for each class.
     """
-    keep_memory()
+    # as in training: images of many sizes would fill oneDNN's store of operations with 200 MB and more, and gain no time
+    keep_memory(training=True)
     if run is not None and not isinstance(run, str | Path):
         return _load_ensemble(run, device, scales)
     folder = RunFolder(SHIPPED if run is None else run)
