@@ -1,6 +1,5 @@
 """`dpl predict`: images or folders of them -> tags and boxes, one image after the other, as JSON and as drawn images."""
 
-import dataclasses
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -9,9 +8,10 @@ from deep_patch_learning.commands.load import ModelOrRun, as_model
 from deep_patch_learning.common.errors import DataError
 from deep_patch_learning.common.progress import bar, console
 from deep_patch_learning.common.progress import out as stdout
-from deep_patch_learning.data.images import image_files, read_image
-from deep_patch_learning.inference.model import ImageInput, Model
+from deep_patch_learning.data.images import image_files
+from deep_patch_learning.inference.model import Model
 from deep_patch_learning.inference.prediction import Prediction
+from deep_patch_learning.inference.stream import predict_files
 
 
 class Predictions(Iterator[Prediction]):
@@ -32,11 +32,15 @@ class Predictions(Iterator[Prediction]):
         self, model: Model, files: Sequence[Path], threshold: float | None, outputs: "Outputs | None"
     ) -> Iterator[Prediction]:
         with bar("predicting") as progress:
-            for index, raw in _predict_files(model, files, self.broken):
-                prediction = raw.filter(min_probability=threshold)
+            for index, (file, found) in enumerate(predict_files(model, files)):
+                progress(index + 1, len(files))
+                if isinstance(found, DataError):
+                    self.broken.append((file, str(found)))
+                    console.print(f"left out: {found}", markup=False)
+                    continue
+                prediction = found.filter(min_probability=threshold)
                 if outputs is not None:
                     outputs.write(index, prediction)
-                progress(index + 1, len(files))
                 yield prediction
         if len(self.broken) == len(files):
             raise DataError(f"none of the {len(files)} images could be read. {self.broken[0][1]}")
@@ -62,21 +66,6 @@ def predict(
     loaded = as_model(model, device)
     outputs = None if out is None else Outputs(Path(out), files, draw)
     return Predictions(loaded, files, threshold, outputs)
-
-
-def _predict_files(
-    model: Model, files: Sequence[Path], broken: list[tuple[Path, str]]
-) -> Iterator[tuple[int, Prediction]]:
-    """Yield the place and the prediction of each file that can be read; the others go to `broken`."""
-    for index, file in enumerate(files):
-        try:
-            image = read_image(file)
-        except DataError as error:
-            broken.append((file, str(error)))
-            console.print(f"left out: {error}", markup=False)
-            continue
-        found = next(model.predict_images([ImageInput(file.name, image, model.patch_generator(image))]))
-        yield index, dataclasses.replace(found, source=file.resolve())
 
 
 class Outputs:

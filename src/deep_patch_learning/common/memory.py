@@ -3,7 +3,7 @@
 The large tensors of a training step or of an image live for some milliseconds. glibc maps each of them anew and gives it
 back afterwards, and the kernel clears every page again: as much system time as user time on two cores. Kept blocks cost no
 such time, but more memory if small blocks that stay lie between them. Most of those are oneDNN's: it keeps the code of the
-last 1,024 operations, a new set for every size of image. Hence training keeps fewer of them, which bounds the memory.
+last 1,024 operations, a new set for every size of image. Hence fewer of them are kept, which bounds the memory.
 `benchmarks/memory_allocator.py` measures both.
 
 Only glibc on Linux is asked. Elsewhere, and where the user has set the allocator, nothing changes. In glibc only the heap of

@@ -33,11 +33,16 @@ def read_image(path: str | Path) -> np.ndarray:
         with Image.open(path) as opened:
             # Load first: TIFF turns itself upright while loading, and then no longer says that it was turned.
             opened.load()
-            return np.array(_to_rgb(_upright(opened)))
+            return pixels_of(opened)
     # Pillow's readers raise nearly anything on broken bytes (struct.error, EOFError, IndexError, ...), and a
     # broken image must never end a run with a traceback; so everything becomes the one error callers know.
     except Exception as error:
         raise DataError(f"{path}: {_reason(path, error)}") from None
+
+
+def pixels_of(image: Image.Image) -> np.ndarray:
+    """Return a PIL image as `read_image` does: (H, W, 3) uint8 RGB, upright."""
+    return np.array(_to_rgb(_upright(image)))
 
 
 def image_size(path: str | Path) -> tuple[int, int]:

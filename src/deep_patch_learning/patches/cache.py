@@ -59,10 +59,11 @@ class FillReport:
 
 @dataclass
 class _Wanted:
-    """An image whose patches are wanted, and since when they are waited for."""
+    """An image whose patches are wanted, since when they are waited for, and its pixels where they are known."""
 
     path: Path
     waiting_since: float | None = None
+    pixels: np.ndarray | None = None
 
     def waits(self) -> "_Wanted":
         """Return this image, which is waited for from now on if it was not before."""
@@ -93,14 +94,15 @@ class PatchCache:
 
     def __init__(self, folder: str | Path | None, generator: PatchGenerator) -> None:
         self.generator = generator
-        digest = hashlib.blake2b(generator.key().encode(), digest_size=8).hexdigest()
+        setting = hashlib.blake2b(generator.key().encode(), digest_size=8).hexdigest()
         self._root = Path(folder) if folder is not None else default_folder()
-        self.folder = self._root / f"{generator.name}-{digest}"
+        self.folder = self._root / f"{generator.name}-{setting}"
         self._lock = threading.RLock()
-        self._places: dict[bytes, tuple[Path, int]] = {}  # image's hash -> file and offset of its record
+        self._places: dict[bytes, tuple[Path, int]] = {}  # image's digest -> file and offset of its record
         self._scanned: dict[Path, int] = {}  # how far each file has been read
         self._looked = 0.0
         self._shard: BinaryIO | None = None
+        self._shard_path = self.folder  # one object for all its records
         self._shard_owner = 0  # the process that opened it: a forked child opens its own
         self._warm = False
         self._scan()
@@ -112,11 +114,14 @@ class PatchCache:
         return len(self._places)
 
     def __contains__(self, path: str | Path) -> bool:
-        return self._lookup(_hash_of(Path(path))) is not None
+        return self._lookup(_digest_of(Path(path))) is not None
 
-    def patches_of(self, path: str | Path) -> np.ndarray:
-        """Return the patches (P, 4) uint16 of an image file, from the cache or made and kept now."""
-        return self._find_or_make(Path(path)).boxes
+    def patches_of(self, path: str | Path, pixels: np.ndarray | None = None) -> np.ndarray:
+        """Return the patches (P, 4) uint16 of an image file, from the cache or made and kept now.
+
+        Where `pixels`, what `read_image` gives, are at hand, the file need not be decoded again.
+        """
+        return self._find_or_make(Path(path), pixels).boxes
 
     def seconds_of(self, path: str | Path) -> float:
         """Return the processor time that the patches of an image file took when they were made."""
@@ -182,9 +187,9 @@ class PatchCache:
                 self._shard.close()
                 self._shard = None
 
-    def _find_or_make(self, path: Path) -> "_Ready":
+    def _find_or_make(self, path: Path, pixels: np.ndarray | None = None) -> "_Ready":
         """Return the patches of an image, waiting for them if another process or thread is making them."""
-        image = _Wanted(path)
+        image = _Wanted(path, pixels=pixels)
         while (ready := self._try(image)) is None:
             time.sleep(ASK_AGAIN)
             image.waits()
@@ -192,31 +197,31 @@ class PatchCache:
 
     def _try(self, image: "_Wanted") -> "_Ready | None":
         """Return the patches of an image, found or made now, or None while another process or thread makes them."""
-        content = _hash_of(image.path)
-        ready = self._lookup(content)
+        digest = _digest_of(image.path)
+        ready = self._lookup(digest)
         if ready is not None:
             return ready
         claims = claims_in(self.folder / "claims")
         with self._must_be_writable():
-            claimed = claims.take(content)
+            claimed = claims.take(digest)
         if not claimed and not image.long_waited:
             return None
         try:
             with self._lock:
                 self._scan()  # its last maker may have finished it just before the claim
-            return self._lookup(content) or self._make(image.path, content)
+            return self._lookup(digest) or self._make(image, digest)
         finally:
             if claimed:
-                claims.release(content)
+                claims.release(digest)
 
-    def _make(self, path: Path, content: bytes) -> "_Ready":
+    def _make(self, image: "_Wanted", digest: bytes) -> "_Ready":
         """Return the patches of an image after making and keeping them."""
-        image = read_image(path)
+        pixels = read_image(image.path) if image.pixels is None else image.pixels
         self._warm_up()
         before = time.thread_time()
-        boxes = np.ascontiguousarray(self.generator(image), dtype="<u2")
+        boxes = np.ascontiguousarray(self.generator(pixels), dtype="<u2")
         seconds = time.thread_time() - before
-        self._append(content, boxes, seconds)
+        self._append(digest, boxes, seconds)
         return _Ready(boxes, seconds, made=True)
 
     def _warm_up(self) -> None:
@@ -226,44 +231,44 @@ class PatchCache:
                 self.generator(np.random.default_rng(0).integers(0, 256, (64, 64, 3), np.uint8))
                 self._warm = True
 
-    def _lookup(self, content: bytes) -> "_Ready | None":
+    def _lookup(self, digest: bytes) -> "_Ready | None":
         """Return the patches kept for an image and the seconds they took, or None when it has no whole record."""
-        place = self._place_of(content)
+        place = self._place_of(digest)
         if place is None:
             return None
         record = read_record(*place)
-        if record is None or record[0] != content:  # damaged since it was indexed: make it anew
+        if record is None or record[0] != digest:  # damaged since it was indexed: make it anew
             with self._lock:
-                self._places.pop(content, None)
+                self._places.pop(digest, None)
             return None
         return _Ready(record[1], record[2], made=False)
 
-    def _place_of(self, content: bytes) -> tuple[Path, int] | None:
+    def _place_of(self, digest: bytes) -> tuple[Path, int] | None:
         with self._lock:
-            if content not in self._places and time.monotonic() - self._looked > LOOK_AGAIN:
+            if digest not in self._places and time.monotonic() - self._looked > LOOK_AGAIN:
                 self._scan()
-            return self._places.get(content)
+            return self._places.get(digest)
 
-    def _append(self, image: bytes, boxes: np.ndarray, seconds: float) -> None:
+    def _append(self, digest: bytes, boxes: np.ndarray, seconds: float) -> None:
         with self._lock:
             shard = self._own_shard()
             offset = shard.tell()
             try:
-                shard.write(pack_record(image, boxes, seconds))
+                shard.write(pack_record(digest, boxes, seconds))
                 shard.flush()
             except OSError as error:
                 self._shard = None  # a torn record stays the last one of its file
                 raise DplError(
                     f"{self.folder}: cannot keep patches ({error}). Free some space or set DPL_CACHE."
                 ) from None
-            self._places[image] = (Path(shard.name), offset)
+            self._places[digest] = (self._shard_path, offset)
 
     def _own_shard(self) -> BinaryIO:
         if self._shard is None or self._shard_owner != os.getpid():
             with self._must_be_writable():
                 (self.folder / "settings.txt").write_text(self.generator.key() + "\n")
-                path = self.folder / f"{os.getpid():x}-{os.urandom(8).hex()}.patches"
-                self._shard = path.open("xb")
+                self._shard_path = self.folder / f"{os.getpid():x}-{os.urandom(8).hex()}.patches"
+                self._shard = self._shard_path.open("xb")
             self._shard_owner = os.getpid()
         return self._shard
 
@@ -282,22 +287,22 @@ class PatchCache:
         """Index the records of every file in the folder that were not yet there the last time."""
         self._looked = time.monotonic()
         for shard in sorted(self.folder.glob("*.patches")):
-            for image, offset, end in records(shard, self._scanned.get(shard, 0)):
-                self._places[image] = (shard, offset)
+            for digest, offset, end in records(shard, self._scanned.get(shard, 0)):
+                self._places[digest] = (shard, offset)
                 self._scanned[shard] = end
 
 
 class CachedPatches(Sequence[np.ndarray]):
     """The patches (P, 4) uint16 of each of many images, read from a cache whenever one is asked for.
 
-    Memory holds the hash of an image's content once it was asked for, and never its patches. Fill the cache first: patches
+    Memory holds the digest of an image's content once it was asked for, and never its patches. Fill the cache first: patches
     that are not there are made when they are asked for, as `PatchCache.patches_of` does. A slice is such a sequence too.
     """
 
     def __init__(self, cache: PatchCache, paths: Sequence[str | Path]) -> None:
         self.cache = cache
         self.paths = [Path(path) for path in paths]
-        self._hashes: list[bytes | None] = [None] * len(self.paths)
+        self._digests: list[bytes | None] = [None] * len(self.paths)
 
     def __len__(self) -> int:
         return len(self.paths)
@@ -309,35 +314,35 @@ class CachedPatches(Sequence[np.ndarray]):
     def __getitem__(self, index: int | slice) -> "np.ndarray | CachedPatches":
         if isinstance(index, slice):
             return self.subset(range(len(self))[index])
-        found = self.cache._lookup(self._hash(index))
+        found = self.cache._lookup(self._digest(index))
         return self.cache.patches_of(self.paths[index]) if found is None else found.boxes
 
     def subset(self, indices: Iterable[int]) -> "CachedPatches":
         """Return the patches of some of the images, in the order given."""
         chosen = list(indices)
         some = CachedPatches(self.cache, [self.paths[index] for index in chosen])
-        some._hashes = [self._hashes[index] for index in chosen]
+        some._digests = [self._digests[index] for index in chosen]
         return some
 
     def counts(self) -> np.ndarray:
         """Return the number of patches of each image (images,), of which only the heads of the records are read."""
         return np.array([self._count(index) for index in range(len(self))], np.int64)
 
-    def _hash(self, index: int) -> bytes:
-        known = self._hashes[index]
+    def _digest(self, index: int) -> bytes:
+        known = self._digests[index]
         if known is None:
-            known = self._hashes[index] = _hash_of(self.paths[index])
+            known = self._digests[index] = _digest_of(self.paths[index])
         return known
 
     def _count(self, index: int) -> int:
-        content = self._hash(index)
-        place = self.cache._place_of(content)
-        count = None if place is None else read_count(*place, content)
+        digest = self._digest(index)
+        place = self.cache._place_of(digest)
+        count = None if place is None else read_count(*place, digest)
         return len(self[index]) if count is None else count
 
 
-def _hash_of(path: Path) -> bytes:
-    """Return the hash of a file's content."""
+def _digest_of(path: Path) -> bytes:
+    """Return the digest of a file's content."""
     try:
         with path.open("rb") as file:
             return hashlib.file_digest(file, lambda: hashlib.blake2b(digest_size=16)).digest()
