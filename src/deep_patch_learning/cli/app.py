@@ -155,9 +155,9 @@ def label(
 ) -> None:
     """Write boxes for the tags of DATA, ready to train a detector on."""
     from deep_patch_learning.commands import label as command
-    from deep_patch_learning.labels.select import Choice
+    from deep_patch_learning.labels.select import LabelRule
 
-    choice = Choice(min_score, boxes_per_class, untagged)
+    choice = LabelRule(min_score, boxes_per_class, untagged)
     counts = command.label(data, model, format, out, split, choice, limit, device_or_none(device), workers)
     command.show(counts)
     if as_json:

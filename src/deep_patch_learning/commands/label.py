@@ -8,8 +8,8 @@ from rich.table import Table
 
 from deep_patch_learning.common.errors import DataError, RunError
 from deep_patch_learning.common.progress import console
-from deep_patch_learning.labels.select import Choice
-from deep_patch_learning.labels.write import check_folder, check_format, write_labels
+from deep_patch_learning.labels.select import LabelRule
+from deep_patch_learning.labels.write import LabelTarget, write_labels
 
 out = Console(highlight=False, markup=False)
 
@@ -20,7 +20,7 @@ def label(
     format: str,
     folder: Path,
     split: str | None = None,
-    choice: Choice | None = None,
+    choice: LabelRule | None = None,
     limit: int | None = None,
     device: str | None = None,
     workers: int | None = None,
@@ -34,10 +34,10 @@ def label(
     from deep_patch_learning.recipe.recipe import Recipe
     from deep_patch_learning.runs.folder import RunFolder
 
-    choice = choice or Choice()
+    choice = choice or LabelRule()
     # what can fail at once fails before hours of predicting
-    check_format(format)
-    check_folder(folder)
+    target = LabelTarget(folder, format, split, model.resolve().name)
+    target.check()
     if data.is_dir() and folder.resolve().is_relative_to(data.resolve()):
         raise DataError(f"{folder}: lies in the data set {data}. Give a folder outside it with --out.")
     run = RunFolder(model)
@@ -52,17 +52,7 @@ def label(
     except KeyboardInterrupt:
         console.print(f"stopped: nothing was written to {folder}. Repeat the command.", markup=False, soft_wrap=True)
         raise
-    counts = write_labels(
-        predictions,
-        prepared.images,
-        folder,
-        format,
-        split=split,
-        min_score=choice.min_score,
-        boxes_per_class=choice.boxes_per_class,
-        untagged=choice.untagged,
-        model_version=model.resolve().name,
-    )
+    counts = write_labels(predictions, prepared.images, target, choice)
     return {**counts, "broken": [str(path) for path, _ in prepared.broken]}
 
 
