@@ -1,7 +1,6 @@
 """The commands of research: patch layers from a classifier, peers side by side, the paper's tables."""
 
 import json
-import sys
 from pathlib import Path
 from typing import Annotated
 
@@ -86,22 +85,11 @@ def compare(
     as_json: Json = False,
 ) -> None:
     """Train, measure and time Deep Patch Learning and its peers side by side. Of them, fast-rcnn alone is told the boxes."""
-    import shlex
-
-    from deep_patch_learning.recipe.presets import choose, seed_numbers
+    from deep_patch_learning.research.compare import Options, show
     from deep_patch_learning.research.compare import compare as run_comparison
-    from deep_patch_learning.research.compare import show
-    from deep_patch_learning.research.peers.catalogue import chosen_peers
 
-    names = chosen_peers(peers)
-    options = {"backbone": backbone, "weights": weights, "steps": steps}
-    chosen = choose(recipe, "both", 0, changes, {k: v for k, v in options.items() if v is not None})
-    # paths by their last part: the rest says nothing to another machine
-    command = shlex.join(["dpl", *(Path(word).name if Path(word).is_absolute() else word for word in sys.argv[1:])])
-    numbers = seed_numbers(seeds)
-    rows = run_comparison(
-        data, split, test_split, chosen, names, out, numbers, device, limit, workers, hypotheses, command
-    )
+    names = (data, split, test_split, peers, recipe, backbone, weights, steps, seeds, hypotheses)
+    rows = run_comparison(Options(*names, changes, out, device, limit, workers))
     show(rows, out)
     if as_json:
         print(json.dumps({"rows": rows, "csv": str(out / "compare.csv")}))

@@ -12,8 +12,7 @@ from deep_patch_learning.evaluation.measure import measure_predictions
 from deep_patch_learning.inference.loading import load
 from deep_patch_learning.inference.stream import predict_prepared
 from deep_patch_learning.patches.prepare import prepare
-from deep_patch_learning.report.build import build_report
-from deep_patch_learning.report.held_out import held_out_split, images_of_run
+from deep_patch_learning.report.build import MeasuredRun, build_report, held_out_split, images_of_run
 from deep_patch_learning.report.page import write_report
 from deep_patch_learning.runs.folder import RunFolder
 
@@ -42,8 +41,8 @@ def report_on_run(
     truth = read_truth(place, prepared.images)
     figures = measure_predictions(predictions, prepared.images.labels, truth)
     with bar("report") as show:
-        report = build_report(run, model, prepared, predictions, figures, truth, split=words, progress=show)
-    return write_report(out or run.folder / "report.html", report)
+        page = build_report(MeasuredRun(run, model, prepared, predictions, figures, truth, words), progress=show)
+    return write_report(out or run.folder / "report.html", page)
 
 
 def _chosen(
