@@ -126,6 +126,25 @@ def test_boxes_are_right_and_wrong_as_corloc_says(report):
     assert parsed.texts.count("✗") == sum(tag.right is False for tag in shown) > 0
 
 
+def test_a_wrong_box_never_shows_an_iou_that_would_be_right(hand, run, model, ready):
+    width = 40 * 0.498  # of the true box's 40 columns: IoU 0.498
+    box = np.array([10, 10, 10 + width, 40], np.float32)
+    predictions = [hand.prediction(name, np.stack([box] * 2)) for name in ready.images.names]
+    truth = [hand.truth(number % 2) for number in range(8)]
+    measured = MeasuredRun(run, model, ready, predictions, figures_of(hand), truth)
+    texts = Parsed(render(build_report(measured, ReportOptions(images_for_parts=0)))).texts
+    assert "0.49" in texts
+    assert "0.50" not in texts
+
+
+def test_settings_of_an_earlier_version_have_their_present_names(hand, run, model, ready):
+    run.config.write_text('name = "x"\npicking = "vote"\n')
+    predictions = [hand.prediction(name, None) for name in ready.images.names]
+    measured = MeasuredRun(run, model, ready, predictions, figures_of(hand, False))
+    settings = build_report(measured, ReportOptions(images_for_parts=0)).settings
+    assert settings == {"name": "x", "box selection": "vote"}
+
+
 def test_where_network_and_tags_disagree(report, hand):
     wrong, missing = report.doubts
     first, second = hand.classes

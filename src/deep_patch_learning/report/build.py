@@ -17,7 +17,7 @@ from deep_patch_learning.data.readers.read import named_splits, read_tags
 from deep_patch_learning.evaluation.matching import rule_in_words
 from deep_patch_learning.inference.model import Model
 from deep_patch_learning.inference.prediction import Prediction
-from deep_patch_learning.recipe.recipe import Recipe
+from deep_patch_learning.recipe.recipe import RENAMED, Recipe
 from deep_patch_learning.report.charts import loss_curve
 from deep_patch_learning.report.images import CardMaker
 from deep_patch_learning.report.opinions import Opinions
@@ -242,7 +242,7 @@ def _settings(run: RunFolder) -> dict[str, str]:
     settings: dict[str, Any] = {}
     for name, value in tomllib.loads(run.config.read_text(encoding="utf-8")).items():
         settings |= value if isinstance(value, dict) else {name: value}  # a group of settings, or one
-    return {name.replace("_", " "): _plain(value) for name, value in settings.items()}
+    return {RENAMED.get(name, name).replace("_", " "): _plain(value) for name, value in settings.items()}
 
 
 def _versions(run: RunFolder) -> dict[str, str]:
