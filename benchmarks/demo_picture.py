@@ -46,7 +46,7 @@ def main() -> None:
         for c, card in enumerate(row):
             sheet[r * (320 + gap) : r * (320 + gap) + 320, c * (400 + gap) : c * (400 + gap) + 400] = card
     Image.fromarray(sheet).quantize(256).save(
-        Path(__file__).parent.parent / "docs" / "pictures" / "demo.png", optimize=True
+        Path(__file__).parent.parent / "docs" / "images" / "demo.png", optimize=True
     )
 
 

@@ -72,7 +72,7 @@ def main() -> None:
     parser.add_argument("--images", type=int, help="the first so many only")
     parser.add_argument("--results", type=Path, default=Path("results"))
     parser.add_argument("--redraw", action="store_true", help="only draw the picture, from the saved curve")
-    parser.add_argument("--picture", type=Path, default=Path("docs/pictures/patches_recall.png"))
+    parser.add_argument("--picture", type=Path, default=Path("docs/images/patches_recall.png"))
     given = parser.parse_args()
     if given.redraw:
         picture(saved_curves(given.results / "patches_recall_curve.csv"), given.picture)
