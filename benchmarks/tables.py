@@ -119,6 +119,7 @@ WORDS = {
     "refined": "refinement, elected",
     "scaling pictures": "resizing images",
     "visits/s": "samples/s",
+    "a larger k visits only edges the smaller one left": "a larger k processes only edges the smaller one left",
     "of it, patches": "patches alone",
 }
 
