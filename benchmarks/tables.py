@@ -123,16 +123,16 @@ WORDS = {
     "of it, patches": "patches alone",
 }
 
-# The table of the README: a label, what it learns from, the file, the rows of it.
+# The table of the README: a label, the file, the rows of it.
 SUMMARY = (
-    ("the shipped model's twin, 12 MB, CPU", "tags", "shipped_model", {}),
-    ("ResNet-50, the paper's two heads", "tags", "voc2007_main", {"measured_on": "val"}),
-    ("the same", "tags", "voc2007_main", {"measured_on": "trainval"}),
-    ("ResNet-50, refined, three self-training rounds", "tags", "voc2007_parts",
+    ("the shipped model's twin, 12 MB, CPU", "shipped_model", {}),
+    ("ResNet-50, the paper's two heads", "voc2007_main", {"measured_on": "val"}),
+    ("the same", "voc2007_main", {"measured_on": "trainval"}),
+    ("ResNet-50, refined, three self-training rounds", "voc2007_parts",
      {"row": "fourth round of three", "measured_on": "val"}),
-    ("the same", "tags", "voc2007_parts", {"row": "fourth round of three", "measured_on": "trainval"}),
-    ("plain ResNet-50 on the whole image", "tags", "voc2007_peers", {"peer": "plain"}),
-    ("Fast R-CNN, same backbone and patches", "true boxes", "voc2007_peers", {"peer": "fast-rcnn"}),
+    ("the same", "voc2007_parts", {"row": "fourth round of three", "measured_on": "trainval"}),
+    ("plain ResNet-50 on the whole image", "voc2007_peers", {"peer": "plain"}),
+    ("Fast R-CNN on true boxes, same backbone and patches", "voc2007_peers", {"peer": "fast-rcnn"}),
 )  # fmt: skip
 
 
@@ -172,7 +172,7 @@ def spread(values: list[str]) -> str:
     numbers = [float(value) for value in values if value]
     if len(numbers) < 2:
         return f"{numbers[0]:.1f}" if numbers else ""
-    return f"{mean(numbers):.1f} ± {stdev(numbers):.1f}"
+    return f"{mean(numbers):.1f}\u00a0±\u00a0{stdev(numbers):.1f}"  # no line break inside
 
 
 def seeds(rows: list[dict[str, str]]) -> dict[str, str]:
@@ -190,14 +190,14 @@ def results(name: str) -> list[dict[str, str]]:
 
 def summary() -> str:
     """Return the README's table: one line for each of the main networks on VOC 2007."""
-    heads = ("network", "learns from", "trained on", "measured on", "mAP", "CorLoc", "detection mAP", "seeds")
+    heads = ("network", "trained on", "measured on", "mAP", "CorLoc", "detection mAP", "seeds")
     lines = ["| " + " | ".join(heads) + " |", "|" + "---|" * len(heads)]
-    for label, source, name, wanted in SUMMARY:
+    for label, name, wanted in SUMMARY:
         rows = [row for row in results(name) if all(row[key] == value for key, value in wanted.items())]
         on = (rows[0].get("trained_on", "train"), rows[0].get("measured_on", "val"))  # dpl compare: train and val
         figures = (spread([row[key] for row in rows]) or "-" for key in ("mAP", "CorLoc", "detection_mAP"))
-        lines.append("| " + " | ".join((label, source, *on, *figures, str(len(rows)))) + " |")
-    names = ", ".join(f"`{name}.csv`" for name in dict.fromkeys(name for _, _, name, _ in SUMMARY))
+        lines.append("| " + " | ".join((label, *on, *figures, str(len(rows)))) + " |")
+    names = ", ".join(f"`{name}.csv`" for name in dict.fromkeys(name for _, name, _ in SUMMARY))
     return "\n".join([*lines, "", f"`results/`: {names}, with commands, machine and date."])
 
 
