@@ -9,12 +9,14 @@ from pathlib import Path
 import numpy as np
 from PIL import Image
 
-from deep_patch_learning import verbs
-from deep_patch_learning.boxes import pairwise_iou
-from deep_patch_learning.data.tags import read_tags
+from deep_patch_learning.common.boxes import pairwise_iou
+from deep_patch_learning.common.drawing import draw_verdict
+from deep_patch_learning.data.dataset import limited
+from deep_patch_learning.data.readers.read import read_tags
 from deep_patch_learning.data.truth import read_truth
-from deep_patch_learning.drawing import draw_verdict
-from deep_patch_learning.loading import load
+from deep_patch_learning.inference.loading import load
+from deep_patch_learning.inference.stream import predict_prepared
+from deep_patch_learning.patches.prepare import prepare
 
 ENLARGED, COLUMNS = 3, 4
 
@@ -23,12 +25,12 @@ def main() -> None:
     folder = Path(sys.argv[1])
     listing = folder / "world" / "world.jsonl"
     model = load(folder / "runs" / "second")
-    pictures = verbs.limited(read_tags(listing, "test"), 2 * COLUMNS)
-    prepared = verbs.prepare(pictures, model.patch_generator, folder / "patches")
+    pictures = limited(read_tags(listing, "test"), 2 * COLUMNS)
+    prepared = prepare(pictures, model.patch_generator, folder / "patches")
     truth = read_truth(listing, pictures)
     assert truth is not None
     drawn = []
-    for i, found in enumerate(verbs.predict(model, prepared)):
+    for i, found in enumerate(predict_prepared(model, prepared)):
         tagged = np.flatnonzero(pictures.labels[i] == 1)
         boxes = found.best_boxes[tagged]
         right = [

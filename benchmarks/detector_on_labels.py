@@ -28,11 +28,10 @@ from torchvision.models.detection import FasterRCNN
 from torchvision.models.detection.backbone_utils import BackboneWithFPN
 from torchvision.ops.misc import FrozenBatchNorm2d
 
-from deep_patch_learning import verbs
-from deep_patch_learning.data.dataset import TaggedPictures
-from deep_patch_learning.data.tags import read_tags
+from deep_patch_learning.data.dataset import TaggedPictures, limited
+from deep_patch_learning.data.readers.read import read_tags
 from deep_patch_learning.data.truth import TrueBoxes, read_truth
-from deep_patch_learning.evaluation import detection_mean_ap
+from deep_patch_learning.evaluation.discovery import detection_mean_ap
 from written import RESULTS, this_machine, write_rows
 
 Boxes = tuple[np.ndarray, np.ndarray]  # (B, 4) and the class of each
@@ -179,7 +178,7 @@ def main() -> None:
     parser.add_argument("--out", type=Path, default=RESULTS / "detector_on_labels.csv")
     options = parser.parse_args()
     device = "cuda" if torch.cuda.is_available() else "cpu"
-    training, testing = (verbs.limited(read_tags(options.data, split), options.limit) for split in ("train", "val"))
+    training, testing = (limited(read_tags(options.data, split), options.limit) for split in ("train", "val"))
     truth, tested = read_truth(options.data, training), read_truth(options.data, testing)
     assert truth is not None
     assert tested is not None

@@ -13,9 +13,9 @@ from pathlib import Path
 
 import torch
 
+from deep_patch_learning.recipe.presets import modern, refined
+from deep_patch_learning.runs.folder import RunFolder
 from deep_patch_learning.training.loop import Trainer, Writing
-from deep_patch_learning.training.recipes import modern, refined
-from deep_patch_learning.training.run import RunFolder
 from gpu_speed import about, make_pictures, seconds, take
 from written import RESULTS, write_rows
 

@@ -26,16 +26,16 @@ from torch import Tensor, nn
 from torch.utils.flop_counter import FlopCounterMode
 from torchvision.ops import batched_nms, box_iou, roi_pool
 
+from deep_patch_learning.data.batch import lay_out, render
 from deep_patch_learning.data.dataset import TaggedPictures
-from deep_patch_learning.data.transforms import lay_out, render
-from deep_patch_learning.model.build import build_network
+from deep_patch_learning.inference.model import Model, Picking, Picture
 from deep_patch_learning.patches import generator
-from deep_patch_learning.peers.hcp import build_hcp
-from deep_patch_learning.predict import Model, Picking, Picture
+from deep_patch_learning.recipe.build import build_network
+from deep_patch_learning.recipe.presets import modern
+from deep_patch_learning.recipe.recipe import PAPER_SCALES, Recipe
+from deep_patch_learning.research.peers.hcp import build_hcp
+from deep_patch_learning.runs.folder import RunFolder
 from deep_patch_learning.training.loop import Trainer, Writing
-from deep_patch_learning.training.recipe import PAPER_SCALES, Recipe
-from deep_patch_learning.training.recipes import modern
-from deep_patch_learning.training.run import RunFolder
 from written import RESULTS, write_rows
 
 SIZES = ((375, 500), (333, 500), (500, 375), (375, 500))

@@ -19,7 +19,7 @@ from pathlib import Path
 import numpy as np
 
 from deep_patch_learning.data.dataset import PRESENT, UNKNOWN
-from deep_patch_learning.data.tags import read_tags
+from deep_patch_learning.data.readers.read import read_tags
 from deep_patch_learning.data.truth import TrueBoxes, read_truth
 from written import RESULTS, this_machine, write_rows
 

@@ -23,10 +23,10 @@ import cv2
 import numpy as np
 
 from deep_patch_learning.data.images import read_image
-from deep_patch_learning.data.tags import read_tags
+from deep_patch_learning.data.readers.read import read_tags
 from deep_patch_learning.data.truth import TrueBoxes, read_truth
-from deep_patch_learning.patches import SelectiveSearch
-from deep_patch_learning.patches.measure import best_overlaps
+from deep_patch_learning.evaluation.patch_recall import best_overlaps
+from deep_patch_learning.patches.selective_search.search import SelectiveSearch
 from written import this_machine, write_rows
 
 WORKER = """

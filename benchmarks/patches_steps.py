@@ -17,10 +17,13 @@ from pathlib import Path
 import cv2
 import numpy as np
 
-from deep_patch_learning.data.tags import read_tags
+from deep_patch_learning.data.readers.read import read_tags
 from deep_patch_learning.data.truth import read_truth
-from deep_patch_learning.patches import SelectiveSearch, grouping, ordering, picture, segmentation, selective_search
-from deep_patch_learning.patches.measure import best_overlaps
+from deep_patch_learning.evaluation.patch_recall import best_overlaps
+from deep_patch_learning.patches import preparation as picture
+from deep_patch_learning.patches.selective_search import grouping, ordering, segmentation
+from deep_patch_learning.patches.selective_search import search as selective_search
+from deep_patch_learning.patches.selective_search.search import SelectiveSearch
 from written import this_machine, write_rows
 
 best_first, segment, count_better = ordering.best_first, segmentation.segment, ordering._count_better

@@ -15,10 +15,14 @@ from pathlib import Path
 
 import numpy as np
 
-from deep_patch_learning.data.tags import read_tags
+from deep_patch_learning.data.readers.read import read_tags
 from deep_patch_learning.data.truth import read_truth
-from deep_patch_learning.patches import EdgeBoxes, PatchCache, PatchGenerator, SelectiveSearch, SlidingWindow
-from deep_patch_learning.patches.measure import best_overlaps
+from deep_patch_learning.evaluation.patch_recall import best_overlaps
+from deep_patch_learning.patches.cache import PatchCache
+from deep_patch_learning.patches.edge_boxes.search import EdgeBoxes
+from deep_patch_learning.patches.generator import PatchGenerator
+from deep_patch_learning.patches.selective_search.search import SelectiveSearch
+from deep_patch_learning.patches.sliding_window import SlidingWindow
 from written import this_machine, write_rows
 
 METHODS: dict[str, tuple[PatchGenerator, str]] = {

@@ -18,18 +18,22 @@ from typing import Any
 
 import torch
 
-from deep_patch_learning import verbs
-from deep_patch_learning.data.tags import read_tags
+from deep_patch_learning.common.atomic_files import write_whole
+from deep_patch_learning.data.dataset import limited
+from deep_patch_learning.data.readers.read import read_tags
 from deep_patch_learning.data.truth import read_truth
-from deep_patch_learning.loading import load
+from deep_patch_learning.evaluation.measure import measure_predictions
+from deep_patch_learning.inference.loading import load
+from deep_patch_learning.inference.stream import predict_prepared
 from deep_patch_learning.model.network import ALL_HEADS
-from deep_patch_learning.reproduce.bench import machine, training_time
-from deep_patch_learning.second_round import find_given
-from deep_patch_learning.training.given_boxes import waiting
-from deep_patch_learning.training.recipe import recipe_patches
-from deep_patch_learning.training.recipes import modern, seed_numbers
-from deep_patch_learning.training.run import RunFolder
-from deep_patch_learning.whole_files import write_whole
+from deep_patch_learning.patches.prepare import Prepared, prepare
+from deep_patch_learning.recipe.build import recipe_patches
+from deep_patch_learning.recipe.presets import modern, seed_numbers
+from deep_patch_learning.refinement.pseudo_boxes import waiting
+from deep_patch_learning.research.reproduce.bench import machine, training_time
+from deep_patch_learning.runs.folder import RunFolder
+from deep_patch_learning.training.fit import train_prepared
+from deep_patch_learning.training.self_training import find_given
 from written import RESULTS, write_rows
 
 FIGURES = ("mAP", "mAP_11pt", "CorLoc", "detection_mAP", "detection_mAP_11pt", "recall_at_80")
@@ -111,7 +115,9 @@ def train_row(name: str, options: argparse.Namespace, seed: int) -> None:
     training = prepared(options, options.split, recipe)
     asked = [folder_of(teacher, options, its_seed) for teacher, its_seed in teachers]
     given = find_given(training, recipe, folder, asked, options.device, scales=row.found_at)
-    trainer = verbs.train(training, recipe, folder, device=options.device, given=given, description=f"{name}, {seed}")
+    trainer = train_prepared(
+        training, recipe, folder, device=options.device, given=given, description=f"{name}, {seed}"
+    )
     if not trainer.finished:
         raise KeyboardInterrupt
 
@@ -128,9 +134,9 @@ def measure_row(name: str, options: argparse.Namespace, seed: int) -> None:
     testing = prepared(options, options.test_split, recipe)
     model = load(folder, options.device if options.device != "auto" else None, scales=TEST_SCALES)
     began = time.perf_counter()
-    found = verbs.predict(model, testing, description=f"{name}, {seed}")
+    found = predict_prepared(model, testing, description=f"{name}, {seed}")
     spent = time.perf_counter() - began
-    figures = verbs.measure(found, testing.pictures.labels, read_truth(options.data, testing.pictures))
+    figures = measure_predictions(found, testing.pictures.labels, read_truth(options.data, testing.pictures))
     seconds, speed = training_time(RunFolder(folder).read_log())
     result = {key: round(figures[key], 2) for key in FIGURES}
     if options.split == options.test_split or options.split == "trainval":
@@ -143,9 +149,9 @@ def measure_row(name: str, options: argparse.Namespace, seed: int) -> None:
     print(name, seed, {key: result[key] for key in FIGURES}, flush=True)
 
 
-def prepared(options: argparse.Namespace, split: str, recipe: Any) -> verbs.Prepared:
+def prepared(options: argparse.Namespace, split: str, recipe: Any) -> Prepared:
     """Return the pictures of a list with their patches."""
-    return verbs.prepare(verbs.limited(read_tags(options.data, split), options.limit), recipe_patches(recipe))
+    return prepare(limited(read_tags(options.data, split), options.limit), recipe_patches(recipe))
 
 
 def collect(options: argparse.Namespace) -> None:

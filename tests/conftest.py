@@ -5,11 +5,13 @@ from pathlib import Path
 
 import pytest
 
-from deep_patch_learning import verbs
-from deep_patch_learning.data.tags import read_tags
+from deep_patch_learning.data.readers.read import read_tags
 from deep_patch_learning.data.world import make_world
-from deep_patch_learning.training.recipe import Recipe, recipe_patches
-from deep_patch_learning.training.recipes import world
+from deep_patch_learning.patches.prepare import Prepared, prepare
+from deep_patch_learning.recipe.build import recipe_patches
+from deep_patch_learning.recipe.presets import world
+from deep_patch_learning.recipe.recipe import Recipe
+from deep_patch_learning.training.fit import train_prepared
 
 
 @pytest.fixture(scope="session", autouse=True)
@@ -31,18 +33,16 @@ def small_recipe() -> Recipe:
 
 
 @pytest.fixture(scope="session")
-def small_prepared(small_world: Path, small_recipe: Recipe, tmp_path_factory: pytest.TempPathFactory) -> verbs.Prepared:
+def small_prepared(small_world: Path, small_recipe: Recipe, tmp_path_factory: pytest.TempPathFactory) -> Prepared:
     """The training pictures of the small world with their patches."""
-    return verbs.prepare(
-        read_tags(small_world, "train"), recipe_patches(small_recipe), tmp_path_factory.mktemp("patches")
-    )
+    return prepare(read_tags(small_world, "train"), recipe_patches(small_recipe), tmp_path_factory.mktemp("patches"))
 
 
 @pytest.fixture(scope="session")
-def small_run(small_prepared: verbs.Prepared, small_recipe: Recipe, tmp_path_factory: pytest.TempPathFactory) -> Path:
+def small_run(small_prepared: Prepared, small_recipe: Recipe, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The folder of a finished run on the small world."""
     folder = tmp_path_factory.mktemp("runs") / "small"
-    verbs.train(small_prepared, small_recipe, folder, device="cpu")
+    train_prepared(small_prepared, small_recipe, folder, device="cpu")
     return folder
 
 

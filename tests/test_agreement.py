@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 import torch
 
-from deep_patch_learning.agreement import agreement
-from deep_patch_learning.boxes import pairwise_iou
+from deep_patch_learning.common.boxes import pairwise_iou
+from deep_patch_learning.inference.selection import agreement
 
 
 @pytest.mark.parametrize("seed", range(5))

@@ -12,8 +12,10 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as arrays
 
 import deep_patch_learning as dpl
-from deep_patch_learning import verbs
-from deep_patch_learning.calibration import (
+from deep_patch_learning.commands.calibrate import calibrate_run
+from deep_patch_learning.common.errors import RunError
+from deep_patch_learning.data.readers.read import read_tags
+from deep_patch_learning.inference.calibration import (
     FEW,
     PLAIN_THRESHOLD,
     Calibration,
@@ -25,10 +27,11 @@ from deep_patch_learning.calibration import (
     read_calibration,
     write_calibration,
 )
-from deep_patch_learning.data.tags import read_tags
-from deep_patch_learning.errors import RunError
-from deep_patch_learning.prediction import Prediction, sigmoid
-from deep_patch_learning.training.recipe import Recipe, recipe_patches
+from deep_patch_learning.inference.prediction import Prediction, sigmoid
+from deep_patch_learning.inference.stream import predict_prepared
+from deep_patch_learning.patches.prepare import Prepared, prepare
+from deep_patch_learning.recipe.build import recipe_patches
+from deep_patch_learning.recipe.recipe import Recipe
 
 numbers = st.floats(-30, 30, width=32)
 
@@ -191,7 +194,10 @@ def stored() -> Calibration:
     ("change", "words"),
     [
         (lambda text: text[:50], "is damaged"),
-        (lambda text: text.replace("calibration/1", "calibration/9"), "wanted 'deep_patch_learning.calibration/1'"),
+        (
+            lambda text: text.replace("calibration/1", "calibration/9"),
+            "wanted 'deep_patch_learning.inference.calibration/1'",
+        ),
         (lambda text: text.replace('"bias"', '"bais"'), "KeyError: 'bias'"),
         (lambda text: text.replace("0.7", "70"), "wanted probabilities"),
         (lambda text: text.replace('"slope": 2.0', '"slope": -2.0'), "wanted numbers above 0"),
@@ -277,15 +283,15 @@ def test_what_does_not_fit_a_prediction(changed: dict, words: str, calibrated: P
 
 
 def test_a_run_is_calibrated_and_loaded(
-    small_prepared: verbs.Prepared, small_recipe: Recipe, small_world: Path, small_run: Path, tmp_path: Path
+    small_prepared: Prepared, small_recipe: Recipe, small_world: Path, small_run: Path, tmp_path: Path
 ) -> None:
     run = tmp_path / "run"
     shutil.copytree(small_run, run)
-    held_out = verbs.prepare(read_tags(small_world, "test"), recipe_patches(small_recipe), tmp_path / "patches")
-    plain = verbs.predict(dpl.load(run, "cpu"), held_out)
-    found = verbs.calibrate_run(run, held_out, {"split": "test"}, "cpu")
+    held_out = prepare(read_tags(small_world, "test"), recipe_patches(small_recipe), tmp_path / "patches")
+    plain = predict_prepared(dpl.load(run, "cpu"), held_out)
+    found = calibrate_run(run, held_out, {"split": "test"}, "cpu")
     assert json.loads((run / "calibration.json").read_text())["fitted_on"] == {"split": "test"}
-    shown = verbs.predict(dpl.load(run, "cpu"), held_out)
+    shown = predict_prepared(dpl.load(run, "cpu"), held_out)
     scores = np.stack([prediction.tag_scores for prediction in plain])
     np.testing.assert_allclose(
         [prediction.probabilities for prediction in shown], found.probabilities(scores), rtol=1e-5
@@ -303,20 +309,20 @@ def test_a_run_is_calibrated_and_loaded(
     assert dpl.load([run, run], "cpu").calibration is None
     assert dpl.load([run], "cpu").calibration is not None
     # fitted anew it comes to the same: what is calibrated is the raw score, not what was calibrated before
-    assert verbs.calibrate_run(run, held_out, {}, "cpu").as_dict() == found.as_dict()
+    assert calibrate_run(run, held_out, {}, "cpu").as_dict() == found.as_dict()
 
 
 def test_only_a_finished_run_is_calibrated_and_not_on_what_it_was_trained_on(
-    small_prepared: verbs.Prepared, small_run: Path, tmp_path: Path
+    small_prepared: Prepared, small_run: Path, tmp_path: Path
 ) -> None:
     run = tmp_path / "run"
     shutil.copytree(small_run, run)
     with pytest.raises(RunError, match="was trained on these very pictures"):
-        verbs.calibrate_run(run, small_prepared, {}, "cpu")
+        calibrate_run(run, small_prepared, {}, "cpu")
     (run / "weights.safetensors").unlink()
     few = dataclasses.replace(small_prepared, pictures=small_prepared.pictures.subset(range(5)))
     with pytest.raises(RunError, match="is not finished"):
-        verbs.calibrate_run(run, few, {}, "cpu")
+        calibrate_run(run, few, {}, "cpu")
     assert not (run / "calibration.json").exists()
 
 

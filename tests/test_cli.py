@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from deep_patch_learning.training.run import RunFolder
+from deep_patch_learning.runs.folder import RunFolder
 
 DPL = [sys.executable, "-m", "deep_patch_learning"]
 
@@ -168,7 +168,7 @@ def test_predict_never_writes_over_a_users_picture(trained: Path, small_world: P
 
 
 def test_class_names_are_shown_as_they_are(tmp_path: Path, small_world: Path, capsys) -> None:
-    from deep_patch_learning.showing import figures_table
+    from deep_patch_learning.commands.showing import figures_table
 
     names = ["[red]", "a [b]", "[/x]"]
     figures_table({"pictures": 1, "mAP": 1.0, "AP": dict.fromkeys(names, 1.0)}, "data")
@@ -218,7 +218,7 @@ def test_patches(small_world: Path) -> None:
 
 
 def test_demo_end_to_end_on_few_pictures(tmp_path: Path) -> None:
-    from deep_patch_learning.demo import rows, run_demo
+    from deep_patch_learning.commands.demo import rows, run_demo
 
     figures = run_demo(tmp_path / "demo", seed=3, train=16, test=6, steps=2)
     assert {"second", "refined", "both", "classification", "discovery", "naive"} <= figures.keys()
@@ -229,7 +229,7 @@ def test_demo_end_to_end_on_few_pictures(tmp_path: Path) -> None:
 
 
 def test_the_demo_of_the_papers_two_heads(tmp_path: Path) -> None:
-    from deep_patch_learning.demo import rows, run_demo, ways
+    from deep_patch_learning.commands.demo import rows, run_demo, ways
 
     assert list(ways("world", 0)) == ["both", "classification", "discovery"]
     assert all(recipe.seed == 4 for recipe in ways("refined-world", 4).values())

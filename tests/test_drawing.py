@@ -6,9 +6,18 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from PIL import Image
 
-from deep_patch_learning import drawing
-from deep_patch_learning.drawing import PALETTE, RIGHT, TRUE, WRONG, class_colour, draw_boxes, draw_verdict, text_colour
-from deep_patch_learning.errors import DplError
+from deep_patch_learning.common import drawing
+from deep_patch_learning.common.drawing import (
+    PALETTE,
+    RIGHT,
+    TRUE,
+    WRONG,
+    class_colour,
+    draw_boxes,
+    draw_verdict,
+    text_colour,
+)
+from deep_patch_learning.common.errors import DplError
 
 
 def grey(width, height):

@@ -5,7 +5,7 @@ import math
 import pytest
 import torch
 
-from deep_patch_learning.losses import HeadLosses, tag_loss
+from deep_patch_learning.model.losses import HeadLosses, tag_loss
 from deep_patch_learning.model.network import Scores
 
 

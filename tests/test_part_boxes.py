@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from deep_patch_learning.part_boxes import INSIDE, MUCH_LARGER, looks_like_a_part, share_of_wholes
+from deep_patch_learning.labels.select import INSIDE, MUCH_LARGER, looks_like_a_part, share_of_wholes
 
 PERSON, FACE, DOG = [10, 10, 60, 110], [25, 12, 45, 35], [70, 60, 120, 100]
 

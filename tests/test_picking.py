@@ -8,11 +8,11 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from deep_patch_learning.boxes import area, pairwise_iou
-from deep_patch_learning.errors import RunError
-from deep_patch_learning.loading import recipe_picking
-from deep_patch_learning.picking import INSIDE, Picking, Ranked, elect, voted
-from deep_patch_learning.training.recipes import world
+from deep_patch_learning.common.boxes import area, pairwise_iou
+from deep_patch_learning.common.errors import RunError
+from deep_patch_learning.inference.loading import recipe_picking
+from deep_patch_learning.inference.selection import INSIDE, Picking, Ranked, elect, voted
+from deep_patch_learning.recipe.presets import world
 
 LEFT, RIGHT = [0, 0, 40, 40], [60, 0, 100, 40]
 

@@ -2,21 +2,23 @@
 
 from pathlib import Path
 
+import deep_patch_learning.inference.model as predict_module
 import numpy as np
 import pytest
 import torch
 
 import deep_patch_learning as dpl
-import deep_patch_learning.predict as predict_module
-from deep_patch_learning import verbs
-from deep_patch_learning.boxes import pairwise_iou
-from deep_patch_learning.data.tags import read_tags
-from deep_patch_learning.data.transforms import collate, make_view
-from deep_patch_learning.errors import RunError
-from deep_patch_learning.loading import load
-from deep_patch_learning.picking import voted
-from deep_patch_learning.predict import Model, Picking, Picture, score_pictures
-from deep_patch_learning.training.recipe import Recipe, recipe_patches
+from deep_patch_learning.common.boxes import pairwise_iou
+from deep_patch_learning.common.errors import RunError
+from deep_patch_learning.data.batch import collate, make_view
+from deep_patch_learning.data.readers.read import read_tags
+from deep_patch_learning.inference.loading import load
+from deep_patch_learning.inference.model import Model, Picking, Picture, score_pictures
+from deep_patch_learning.inference.selection import voted
+from deep_patch_learning.patches.prepare import Prepared, prepare
+from deep_patch_learning.recipe.build import recipe_patches
+from deep_patch_learning.recipe.recipe import Recipe
+from deep_patch_learning.training.fit import train_prepared
 
 SCALES = (96, 128, 160)
 
@@ -28,7 +30,7 @@ def model(small_run: Path) -> Model:
 
 @pytest.fixture(scope="module")
 def pictures(small_world: Path, small_recipe: Recipe, tmp_path_factory: pytest.TempPathFactory) -> list[Picture]:
-    ready = verbs.prepare(read_tags(small_world, "test"), recipe_patches(small_recipe), tmp_path_factory.mktemp("p"))
+    ready = prepare(read_tags(small_world, "test"), recipe_patches(small_recipe), tmp_path_factory.mktemp("p"))
     return [Picture(name, ready.pictures.read(i), ready.patches[i][:80]) for i, name in enumerate(ready.pictures.names)]
 
 
@@ -164,10 +166,10 @@ def test_one_pixel_is_a_picture_too(model: Model) -> None:
 
 
 def test_a_network_that_only_classifies_has_no_boxes(
-    small_prepared: verbs.Prepared, small_recipe: Recipe, tmp_path: Path
+    small_prepared: Prepared, small_recipe: Recipe, tmp_path: Path
 ) -> None:
     recipe = small_recipe.replace(heads=("classification",), steps=1)
-    verbs.train(small_prepared, recipe, tmp_path / "run", device="cpu")
+    train_prepared(small_prepared, recipe, tmp_path / "run", device="cpu")
     found = load(tmp_path / "run", "cpu").predict(small_prepared.pictures.read(0))
     assert found.best_boxes is None
     assert len(found) == 0

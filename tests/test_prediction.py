@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as arrays
 from PIL import Image
 
-from deep_patch_learning.errors import DataError, DplError
-from deep_patch_learning.prediction import FoundBox, Prediction, Tag
+from deep_patch_learning.common.errors import DataError, DplError
+from deep_patch_learning.inference.prediction import FoundBox, Prediction, Tag
 
 DOG, SOFA, CAT = (10, 10, 60, 60), (0, 40, 100, 80), (5, 5, 9, 9)
 PARTS = {

@@ -5,7 +5,7 @@ import pytest
 import torch
 from torchvision.ops import nms
 
-from deep_patch_learning.separate import gather, separate
+from deep_patch_learning.inference.selection import gather, separate
 
 
 @pytest.mark.parametrize("seed", range(8))

@@ -11,8 +11,8 @@ import torch
 from safetensors.torch import load_file
 
 import deep_patch_learning as dpl
-from deep_patch_learning.loading import SHIPPED
-from deep_patch_learning.training.recipes import fast
+from deep_patch_learning.inference.loading import SHIPPED
+from deep_patch_learning.recipe.presets import fast
 
 
 def test_it_is_small_and_says_what_it_is() -> None:
@@ -37,7 +37,7 @@ def test_predicting_without_a_model(small_world: Path, tmp_path: Path) -> None:
 
 
 def test_fast_begins_with_layers_that_know_no_tags() -> None:
-    from deep_patch_learning.model.build import build_network
+    from deep_patch_learning.recipe.build import build_network
 
     recipe = fast()
     network, report = build_network(recipe.backbone, 3, recipe.heads, weights=recipe.weights, refinement_cells=3)
@@ -49,7 +49,7 @@ def test_fast_begins_with_layers_that_know_no_tags() -> None:
 
 
 def test_layers_of_fast_are_those_of_imagenet() -> None:
-    from deep_patch_learning.model.build import build_network
+    from deep_patch_learning.recipe.build import build_network
 
     file = Path(os.environ.get("DPL_WEIGHTS", "")) / "efficientnet_lite0_imagenet.safetensors"
     if not file.is_file():
@@ -61,13 +61,16 @@ def test_layers_of_fast_are_those_of_imagenet() -> None:
 
 @pytest.mark.voc
 def test_on_photos(voc: Path) -> None:
-    from deep_patch_learning import verbs
-    from deep_patch_learning.data.tags import read_tags
+    from deep_patch_learning.data.dataset import limited
+    from deep_patch_learning.data.readers.read import read_tags
     from deep_patch_learning.data.truth import read_truth
+    from deep_patch_learning.evaluation.measure import measure_predictions
+    from deep_patch_learning.inference.stream import predict_prepared
+    from deep_patch_learning.patches.prepare import prepare
 
     model = dpl.load(device="cpu")
-    pictures = verbs.limited(read_tags(voc, "val"), 60)
-    found = verbs.predict(model, verbs.prepare(pictures, model.patch_generator))
-    figures = verbs.measure(found, pictures.labels, read_truth(voc, pictures))
+    pictures = limited(read_tags(voc, "val"), 60)
+    found = predict_prepared(model, prepare(pictures, model.patch_generator))
+    figures = measure_predictions(found, pictures.labels, read_truth(voc, pictures))
     assert figures["mAP"] > 75
     assert figures["CorLoc"] > 45

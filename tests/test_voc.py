@@ -69,9 +69,9 @@ def test_pretrained_features_know_what_a_picture_shows(voc: Path, weights: Path)
     import torch
     from safetensors.torch import load_file
 
-    from deep_patch_learning.data.tags import read_tags
-    from deep_patch_learning.data.transforms import collate, make_view
-    from deep_patch_learning.model.build import build_network
+    from deep_patch_learning.data.batch import collate, make_view
+    from deep_patch_learning.data.readers.read import read_tags
+    from deep_patch_learning.recipe.build import build_network
 
     network = build_network("resnet50-v1", 20, weights=str(weights / FILES["resnet50-v1"]))[0].eval()
     state = load_file(weights / FILES["resnet50-v1"])

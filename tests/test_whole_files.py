@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from deep_patch_learning.whole_files import write_whole, written_whole
+from deep_patch_learning.common.atomic_files import write_whole, written_whole
 
 
 @pytest.mark.parametrize("content", ["täglich\n", b"\x00\xff"])

@@ -13,20 +13,20 @@ from typing import TYPE_CHECKING, Any
 __version__ = "0.1.0"
 
 if TYPE_CHECKING:
+    from deep_patch_learning.common.errors import DplError
     from deep_patch_learning.data.dataset import TaggedPictures
-    from deep_patch_learning.data.tags import read_tags
-    from deep_patch_learning.errors import DplError
-    from deep_patch_learning.loading import load
-    from deep_patch_learning.predict import Model
-    from deep_patch_learning.prediction import Prediction
+    from deep_patch_learning.data.readers.read import read_tags
+    from deep_patch_learning.inference.loading import load
+    from deep_patch_learning.inference.model import Model
+    from deep_patch_learning.inference.prediction import Prediction
 
 _HOME = {
-    "DplError": "errors",
-    "Model": "predict",
-    "Prediction": "prediction",
+    "DplError": "common.errors",
+    "Model": "inference.model",
+    "Prediction": "inference.prediction",
     "TaggedPictures": "data.dataset",
-    "load": "loading",
-    "read_tags": "data.tags",
+    "load": "inference.loading",
+    "read_tags": "data.readers.read",
 }
 
 __all__ = ["DplError", "Model", "Prediction", "TaggedPictures", "load", "read_tags"]

@@ -5,8 +5,8 @@ import sys
 import cv2
 import numpy as np
 
-from deep_patch_learning.data.check import Report
-from deep_patch_learning.data.findings import Finding
+from deep_patch_learning.data.checks.check import Report
+from deep_patch_learning.data.checks.findings import Finding
 
 DPL = [sys.executable, "-m", "deep_patch_learning"]
 

@@ -12,13 +12,13 @@ import pytest
 from checked import DPL, finding, photo
 from PIL import Image
 
-from deep_patch_learning.checking import check_data
-from deep_patch_learning.data.check import check
-from deep_patch_learning.data.check_names import edits, is_plural, looks_misspelt
+from deep_patch_learning.commands.check import check_data
+from deep_patch_learning.common.errors import DataError
+from deep_patch_learning.data.checks.check import check
+from deep_patch_learning.data.checks.findings import Severity
+from deep_patch_learning.data.checks.names import edits, is_plural, looks_misspelt
 from deep_patch_learning.data.dataset import TaggedPictures
-from deep_patch_learning.data.findings import Severity
-from deep_patch_learning.data.tags import read_tags
-from deep_patch_learning.errors import DataError
+from deep_patch_learning.data.readers.read import read_tags
 
 # --- from tags: pictures are not opened -------------------------------------------------------------------------------
 
@@ -285,8 +285,8 @@ def test_exit_status_tells_not_ready_from_wrong_input(tmp_path: Path) -> None:
 
 def test_training_reads_no_box_through_the_check() -> None:
     code = (
-        "import sys, deep_patch_learning.verbs, deep_patch_learning.data.tags\n"
-        "print([m for m in sys.modules if m.startswith('deep_patch_learning.data.check')])"
+        "import sys, deep_patch_learning.training.fit, deep_patch_learning.data.readers.read\n"
+        "print([m for m in sys.modules if m.startswith('deep_patch_learning.data.checks.check')])"
     )
     assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout == "[]\n"
 

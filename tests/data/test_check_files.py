@@ -8,9 +8,9 @@ import pytest
 from checked import finding, photo
 from PIL import Image
 
-from deep_patch_learning.data.check import check
+from deep_patch_learning.data.checks.check import check
+from deep_patch_learning.data.checks.findings import Severity
 from deep_patch_learning.data.dataset import TaggedPictures
-from deep_patch_learning.data.findings import Severity
 from deep_patch_learning.data.truth import TrueBoxes
 
 # --- from files -------------------------------------------------------------------------------------------------------

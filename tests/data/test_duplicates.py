@@ -11,8 +11,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from PIL import Image, ImageEnhance
 
-from deep_patch_learning.data import duplicates
-from deep_patch_learning.data.duplicates import Fingerprint, distance, fingerprint, groups, near_pairs
+from deep_patch_learning.data.checks import copies as duplicates
+from deep_patch_learning.data.checks.duplicates import Fingerprint, distance, fingerprint, groups, near_pairs
 from deep_patch_learning.data.images import read_image
 
 SEEDS = st.integers(0, 10_000)

@@ -8,9 +8,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as arrays
 
-from deep_patch_learning.data.holding_out import drawn_share, read_apart
-from deep_patch_learning.data.tags import read_tags
-from deep_patch_learning.errors import DataError
+from deep_patch_learning.common.errors import DataError
+from deep_patch_learning.data.holdout import drawn_share, read_apart
+from deep_patch_learning.data.readers.read import read_tags
 
 labels = arrays.arrays(
     np.int8, st.tuples(st.integers(1, 60), st.integers(1, 5)), elements=st.sampled_from((-1, 0, 0, 1))

@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 from PIL import Image
 
+from deep_patch_learning.common.errors import DataError
 from deep_patch_learning.data.images import problem, read_image
-from deep_patch_learning.errors import DataError
 
 CORNERS = [[(255, 0, 0), (0, 255, 0)], [(0, 0, 255), (255, 255, 255)]]  # red green / blue white
 # How a camera stores an upright picture U for each EXIF orientation, in array terms.

@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from deep_patch_learning.data.tags import read_tags
-from deep_patch_learning.errors import DataError
+from deep_patch_learning.common.errors import DataError
+from deep_patch_learning.data.readers.read import read_tags
 
 COCO: dict[str, Any] = {
     "images": [{"id": 7, "file_name": "a.jpg"}, {"id": 3, "file_name": "b.jpg"}, {"id": 5, "file_name": "c.jpg"}],

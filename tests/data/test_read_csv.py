@@ -3,8 +3,8 @@ from pathlib import Path
 
 import pytest
 
-from deep_patch_learning.data.tags import read_tags
-from deep_patch_learning.errors import DataError
+from deep_patch_learning.common.errors import DataError
+from deep_patch_learning.data.readers.read import read_tags
 
 GOOD = [
     ("plain", "image,tags\na.jpg,dog;sofa\nb.jpg,cat\n", {"a.jpg": "dog sofa", "b.jpg": "cat"}),

@@ -4,8 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from deep_patch_learning.data.tags import read_tags
-from deep_patch_learning.errors import DataError
+from deep_patch_learning.common.errors import DataError
+from deep_patch_learning.data.readers.read import read_tags
 
 
 def test_the_folder_is_the_tag(make: Callable[..., Path], told: Callable, tmp_path: Path) -> None:
@@ -86,6 +86,6 @@ def test_a_folder_that_may_not_be_read(
     def refuse(folder: Path) -> None:
         raise PermissionError(13, "Permission denied", str(folder))
 
-    monkeypatch.setattr("deep_patch_learning.data.folders.os.scandir", refuse)
+    monkeypatch.setattr("deep_patch_learning.data.readers.folders.os.scandir", refuse)
     with pytest.raises(DataError, match=r"cannot be read \(Permission denied\)\. Make it readable"):
         read_tags(tmp_path)

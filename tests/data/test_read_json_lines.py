@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from deep_patch_learning.data.tags import read_tags
-from deep_patch_learning.errors import DataError
+from deep_patch_learning.common.errors import DataError
+from deep_patch_learning.data.readers.read import read_tags
 
 
 def lines(*rows: object) -> str:

@@ -7,9 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from deep_patch_learning.data.kinds import Kind, recognise
-from deep_patch_learning.data.tags import read_tags
-from deep_patch_learning.errors import DataError
+from deep_patch_learning.common.errors import DataError
+from deep_patch_learning.data.readers.read import Kind, read_tags, recognise
 
 KINDS = [
     ("t.csv", Kind.CSV),
@@ -88,7 +87,7 @@ def test_unknown_split(make: Callable[..., Path]) -> None:
 
 def test_reading_tags_imports_nothing_that_knows_boxes_and_nothing_heavy() -> None:
     code = (
-        "import sys, deep_patch_learning.data.tags;"
+        "import sys, deep_patch_learning.data.readers.read;"
         "print([m for m in sys.modules if m == 'deep_patch_learning.data.truth'"
         " or m.split('.')[0] in ('cv2', 'numba', 'torchvision', 'lightning_fabric')])"
     )

@@ -7,9 +7,9 @@ from xml.etree import ElementTree
 import numpy as np
 import pytest
 
-from deep_patch_learning.data.tags import read_tags
+from deep_patch_learning.common.errors import DataError
+from deep_patch_learning.data.readers.read import read_tags
 from deep_patch_learning.data.truth import TrueBoxes, read_truth
-from deep_patch_learning.errors import DataError
 
 
 def plain(truth: list[TrueBoxes] | None) -> list[list[tuple[list[float], int, bool]]]:

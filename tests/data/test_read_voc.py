@@ -5,8 +5,8 @@ from xml.etree import ElementTree
 import numpy as np
 import pytest
 
-from deep_patch_learning.data.tags import read_tags
-from deep_patch_learning.errors import DataError
+from deep_patch_learning.common.errors import DataError
+from deep_patch_learning.data.readers.read import read_tags
 
 MAIN = "VOC2007/ImageSets/Main"
 # One picture of each state for each class: dog present / only difficult / absent, and a class named like a split.

@@ -7,10 +7,10 @@ import pytest
 import torch
 from PIL import Image
 
+from deep_patch_learning.common.errors import DataError
 from deep_patch_learning.data.dataset import TaggedPictures
 from deep_patch_learning.data.images import image_size, read_image
 from deep_patch_learning.data.store import PictureStore
-from deep_patch_learning.errors import DataError
 
 
 @pytest.fixture

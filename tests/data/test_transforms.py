@@ -6,15 +6,7 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from deep_patch_learning.data.transforms import (
-    collate,
-    lay_out,
-    make_view,
-    original_boxes,
-    render,
-    scaled_size,
-    shape_of,
-)
+from deep_patch_learning.data.batch import collate, lay_out, make_view, original_boxes, render, scaled_size, shape_of
 
 SIDES = st.integers(20, 120)
 

@@ -5,11 +5,11 @@ import json
 import numpy as np
 import pytest
 
-from deep_patch_learning.boxes import outside, pairwise_iou
+from deep_patch_learning.common.boxes import outside, pairwise_iou
+from deep_patch_learning.common.errors import DataError
 from deep_patch_learning.data.images import read_image
 from deep_patch_learning.data.world import CLASSES, World, draw_scene, make_world
 from deep_patch_learning.data.world.scene import Sprite, lay
-from deep_patch_learning.errors import DataError
 
 WIDTH, HEIGHT = World().size
 

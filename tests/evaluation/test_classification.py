@@ -9,9 +9,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from sklearn.metrics import average_precision_score
 
-from deep_patch_learning.errors import DplError
-from deep_patch_learning.evaluation import average_precision, classification_report
-from deep_patch_learning.evaluation.precision_recall import DEFINITIONS, interpolated_ap
+from deep_patch_learning.common.errors import DplError
+from deep_patch_learning.evaluation.average_precision import DEFINITIONS, interpolated_ap
+from deep_patch_learning.evaluation.classification import average_precision, classification_report
 
 # Ranked best first: right, wrong, right, wrong, wrong, right. Three positives.
 #   rank       1     2     3     4     5     6

@@ -9,11 +9,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from deep_patch_learning.boxes import pairwise_iou
+from deep_patch_learning.common.boxes import pairwise_iou
 from deep_patch_learning.data.truth import TrueBoxes
-from deep_patch_learning.evaluation import corloc, detection_mean_ap, instance_recall
+from deep_patch_learning.evaluation.average_precision import interpolated_ap, recall_at
+from deep_patch_learning.evaluation.discovery import corloc, detection_mean_ap, instance_recall
 from deep_patch_learning.evaluation.matching import paired_iou
-from deep_patch_learning.evaluation.precision_recall import interpolated_ap, recall_at
 
 
 class Found(NamedTuple):

@@ -10,11 +10,11 @@ import numpy as np
 import pytest
 from PIL import Image
 
+from deep_patch_learning.common.errors import DataError
 from deep_patch_learning.data.dataset import UNKNOWN
-from deep_patch_learning.data.voc import VOC_CLASSES, read_voc_names
-from deep_patch_learning.errors import DataError
-from deep_patch_learning.evaluation.server import write_server_files
-from deep_patch_learning.prediction import Prediction
+from deep_patch_learning.data.readers.voc import VOC_CLASSES, read_voc_names
+from deep_patch_learning.inference.prediction import Prediction
+from deep_patch_learning.research.voc_server import write_server_files
 
 CLASSES = ("cat", "dog", "tvmonitor")
 
@@ -72,7 +72,7 @@ def test_boxes_count_from_one_and_hold_both_corners(tmp_path: Path) -> None:
 
 def test_boxes_are_what_the_annotations_reader_would_read(tmp_path: Path) -> None:
     """A box written for the server and put into an annotation is the same box again."""
-    from deep_patch_learning.data.tags import read_tags
+    from deep_patch_learning.data.readers.read import read_tags
     from deep_patch_learning.data.truth import read_truth
 
     write_server_files(PREDICTIONS, tmp_path / "out")

@@ -8,7 +8,7 @@ import pytest
 from PIL import Image
 
 from deep_patch_learning.data.dataset import TaggedPictures
-from deep_patch_learning.prediction import Prediction
+from deep_patch_learning.inference.prediction import Prediction
 
 CLASSES = ("bus", "a dog", "père & fils")
 

@@ -17,9 +17,9 @@ from hypothesis import strategies as st
 from PIL import Image
 from torchvision.datasets import CocoDetection, VOCDetection
 
-from deep_patch_learning.data.tags import read_tags
+from deep_patch_learning.common.errors import DataError
+from deep_patch_learning.data.readers.read import read_tags
 from deep_patch_learning.data.truth import read_truth
-from deep_patch_learning.errors import DataError
 from deep_patch_learning.labels import write
 from deep_patch_learning.labels.voc import inclusive
 from deep_patch_learning.labels.yolo import quoted

@@ -8,10 +8,10 @@ import numpy as np
 import pytest
 from typer.testing import CliRunner
 
-from deep_patch_learning.cli import app
-from deep_patch_learning.data.tags import read_tags
+from deep_patch_learning.cli.app import app
+from deep_patch_learning.common.errors import DplError
+from deep_patch_learning.data.readers.read import read_tags
 from deep_patch_learning.data.truth import read_truth
-from deep_patch_learning.errors import DplError
 from deep_patch_learning.labels.write import FORMATS
 
 
@@ -96,9 +96,8 @@ def test_untagged_and_limit(dpl: Callable, tmp_path: Path) -> None:
 def test_what_can_fail_fails_before_predicting(
     dpl: Callable, tmp_path: Path, small_world: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from deep_patch_learning import verbs
 
-    monkeypatch.setattr(verbs, "prepare", lambda *_, **__: pytest.fail("too late"))
+    monkeypatch.setattr("deep_patch_learning.commands.label.prepare", lambda *_, **__: pytest.fail("too late"))
     (tmp_path / "mine").mkdir()
     (tmp_path / "mine" / "x").write_text("x")
     with pytest.raises(DplError, match="not empty"):
@@ -108,7 +107,7 @@ def test_what_can_fail_fails_before_predicting(
 
 
 def test_not_into_the_data_set(small_run: Path, tmp_path: Path) -> None:
-    from deep_patch_learning.labels.command import label
+    from deep_patch_learning.commands.label import label
 
     (tmp_path / "photos" / "dog").mkdir(parents=True)
     with pytest.raises(DplError, match="lies in the data set"):
@@ -118,8 +117,8 @@ def test_not_into_the_data_set(small_run: Path, tmp_path: Path) -> None:
 def test_a_run_that_only_classifies(small_run: Path, small_world: Path, tmp_path: Path) -> None:
     import shutil
 
-    from deep_patch_learning.labels.command import label
-    from deep_patch_learning.training.recipe import Recipe
+    from deep_patch_learning.commands.label import label
+    from deep_patch_learning.recipe.recipe import Recipe
 
     run = tmp_path / "run"
     shutil.copytree(small_run, run)
@@ -130,7 +129,7 @@ def test_a_run_that_only_classifies(small_run: Path, small_world: Path, tmp_path
 
 
 def test_a_broken_picture_is_named_and_left_out(small_world: Path, small_run: Path, tmp_path: Path) -> None:
-    from deep_patch_learning.labels.command import label
+    from deep_patch_learning.commands.label import label
 
     good = small_world.parent / "images" / "500000.jpg"
     (tmp_path / "a.jpg").write_bytes(good.read_bytes())
@@ -144,7 +143,7 @@ def test_a_broken_picture_is_named_and_left_out(small_world: Path, small_run: Pa
 def test_stopped_in_the_middle_it_leaves_nothing(
     small_world: Path, small_run: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from deep_patch_learning.predict import Model
+    from deep_patch_learning.inference.model import Model
 
     whole = Model._finish
 

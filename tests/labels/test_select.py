@@ -7,10 +7,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from deep_patch_learning.common.errors import DataError
 from deep_patch_learning.data.dataset import ABSENT, PRESENT, UNKNOWN, TaggedPictures
-from deep_patch_learning.errors import DataError
+from deep_patch_learning.inference.prediction import Prediction
 from deep_patch_learning.labels.select import Choice, LabelSet, select, summary
-from deep_patch_learning.prediction import Prediction
 
 from .conftest import CLASSES, prediction
 

@@ -11,8 +11,8 @@ import numpy as np
 import pytest
 from PIL import Image
 
+from deep_patch_learning.common.errors import DataError
 from deep_patch_learning.data.dataset import TaggedPictures
-from deep_patch_learning.errors import DataError
 from deep_patch_learning.labels import write
 from deep_patch_learning.labels.write import FORMATS, MANIFEST, split_name, write_labels
 

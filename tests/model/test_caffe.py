@@ -9,10 +9,10 @@ import numpy as np
 import pytest
 import torch
 
+from deep_patch_learning.common.errors import ModelError
 from deep_patch_learning.data.batch import Batch
-from deep_patch_learning.errors import ModelError
-from deep_patch_learning.model.build import build_network
-from deep_patch_learning.model.caffe import read_caffemodel
+from deep_patch_learning.model.backbones.caffe import read_caffemodel
+from deep_patch_learning.recipe.build import build_network
 
 Layer = tuple[str, str, list[np.ndarray]]  # name, type, blobs
 V1_TYPES = {"Convolution": 4, "InnerProduct": 14, "ReLU": 18}

@@ -6,11 +6,11 @@ import numpy as np
 import pytest
 import torch
 
+from deep_patch_learning.common.errors import RunError
 from deep_patch_learning.data.batch import Batch
-from deep_patch_learning.errors import RunError
-from deep_patch_learning.model.build import build_network
-from deep_patch_learning.model.committee import Committee
+from deep_patch_learning.inference.ensemble import Committee
 from deep_patch_learning.model.network import ALL_HEADS, HEADS, DeepPatchNet
+from deep_patch_learning.recipe.build import build_network
 
 
 def network(seed: int, heads: tuple[str, ...] = ALL_HEADS, refinements: int = 2, moves: bool = True) -> DeepPatchNet:
@@ -57,7 +57,7 @@ def test_heads_that_a_member_lacks_are_not_heard(batch: Batch) -> None:
 def test_runs_are_loaded_together(small_run: Path, tmp_path: Path) -> None:
     import shutil
 
-    from deep_patch_learning.loading import load
+    from deep_patch_learning.inference.loading import load
 
     picture = np.random.default_rng(0).integers(0, 255, (90, 120, 3), np.uint8)
     alone, twice = load(small_run, "cpu"), load([small_run, small_run], "cpu")

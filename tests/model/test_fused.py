@@ -8,9 +8,9 @@ import torch.nn.functional as F
 from safetensors.torch import save_file
 from torch import nn
 
-from deep_patch_learning.model import fused
-from deep_patch_learning.model.backbones import trunk
-from deep_patch_learning.model.build import build_network
+from deep_patch_learning.model.backbones.catalogue import trunk
+from deep_patch_learning.model.kernels import fused
+from deep_patch_learning.recipe.build import build_network
 
 
 def settle(module: nn.Module, seed: int = 0) -> nn.Module:

@@ -7,11 +7,11 @@ import pytest
 import torch
 from safetensors.torch import load_file, save_file
 
-from deep_patch_learning.errors import ModelError
-from deep_patch_learning.model.backbones import trunk
-from deep_patch_learning.model.build import build_network
-from deep_patch_learning.model.lite import SameConv, channels_first
+from deep_patch_learning.common.errors import ModelError
+from deep_patch_learning.model.backbones.catalogue import trunk
+from deep_patch_learning.model.backbones.lite import SameConv, channels_first
 from deep_patch_learning.model.network import ALL_HEADS
+from deep_patch_learning.recipe.build import build_network
 
 
 @pytest.mark.parametrize("size", [5, 6, 7, 8, 13])
@@ -115,8 +115,8 @@ def test_other_weights_are_refused(tmp_path: Path) -> None:
 )
 def test_real_weights_know_a_dog() -> None:
     """A VOC photo of a dog that fills it; ImageNet's breeds are the classes 151 to 268."""
+    from deep_patch_learning.data.batch import make_view
     from deep_patch_learning.data.images import read_image
-    from deep_patch_learning.data.transforms import make_view
 
     file = Path(os.environ["DPL_WEIGHTS"]) / "efficientnet_lite0_imagenet.safetensors"
     network = build_network("lite0", 3, weights=str(file))[0].eval()

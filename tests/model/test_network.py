@@ -4,11 +4,11 @@ import pytest
 import torch
 import torchvision
 
+from deep_patch_learning.common.errors import ModelError
 from deep_patch_learning.data.batch import Batch
-from deep_patch_learning.errors import ModelError
-from deep_patch_learning.model.build import build_network
 from deep_patch_learning.model.network import centres
 from deep_patch_learning.model.pooling import SpatialPyramidPooling
+from deep_patch_learning.recipe.build import build_network
 
 SIZES = [(190, 250), (256, 180), (190, 250)]
 PATCHES = [

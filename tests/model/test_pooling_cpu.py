@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 from torch import Tensor
 from torchvision.ops import roi_pool
 
-from deep_patch_learning.model.pooling_cpu import pays, roi_max_pool
-from deep_patch_learning.model.pooling_kernels import table_levels
+from deep_patch_learning.model.kernels.pooling_cpu import pays, roi_max_pool
+from deep_patch_learning.model.kernels.pooling_loops import table_levels
 
 KINDS = (torch.float32, torch.float64)
 

@@ -9,17 +9,16 @@ from hypothesis import strategies as st
 from torch.utils._python_dispatch import TorchDispatchMode
 from torchvision.ops import box_iou
 
+from deep_patch_learning.common.errors import ModelError
 from deep_patch_learning.data.batch import Batch
-from deep_patch_learning.errors import ModelError
-from deep_patch_learning.losses import HeadLosses
-from deep_patch_learning.model.build import build_network
 from deep_patch_learning.model.by_image import patch_rows
+from deep_patch_learning.model.losses import HeadLosses
 from deep_patch_learning.model.network import ALL_HEADS, Scores
-from deep_patch_learning.model.offsets import decoded, encoded
-from deep_patch_learning.model.refinement import Refinement
-from deep_patch_learning.model.seeds import Best, Choice, Clusters, Seeds, Several, Vote, find_seeds
-from deep_patch_learning.model.targets import Targets, box_targets, patch_targets
-from deep_patch_learning.refinement_losses import RefinementLosses, cluster_loss, offset_loss, patch_loss
+from deep_patch_learning.recipe.build import build_network
+from deep_patch_learning.refinement.heads import Refinement
+from deep_patch_learning.refinement.losses import RefinedLosses, RefinementLosses, cluster_loss, offset_loss, patch_loss
+from deep_patch_learning.refinement.seeds import Best, Choice, Clusters, Seeds, Several, Vote, find_seeds
+from deep_patch_learning.refinement.targets import Targets, box_targets, decoded, encoded, patch_targets
 
 COUNTS = st.lists(st.integers(0, 8), min_size=1, max_size=4)
 CHOICES = [Best(), Vote(), Several(3, 0.5), Clusters(3)]
@@ -162,7 +161,7 @@ def test_offsets_lead_back(seed: int) -> None:
 @given(COUNTS, st.integers(0, 10_000))
 def test_a_batch_is_the_mean_of_its_images(choice: Choice, by_cluster: bool, counts: list[int], seed: int) -> None:
     head, batch, labels = some_refinement(seed), some_batch(counts, seed), some_labels(len(counts), seed)
-    losses = HeadLosses("mean", "ignore", RefinementLosses(choice, by_cluster=by_cluster))
+    losses = RefinedLosses(HeadLosses("mean", "ignore"), RefinementLosses(choice, by_cluster=by_cluster))
     features = torch.randn(sum(counts), 5, dtype=torch.float64, generator=torch.Generator().manual_seed(seed))
     rows = patch_rows(batch.patch_image, len(counts), counts)
     together = losses(Scores(None, None, None, None, head(features, rows)), labels, batch)
@@ -182,7 +181,7 @@ def test_a_batch_is_the_mean_of_its_images(choice: Choice, by_cluster: bool, cou
 @pytest.mark.parametrize("choice", CHOICES, ids=lambda choice: type(choice).__name__)
 def test_no_gradient_through_what_a_classifier_learns_from(choice: Choice) -> None:
     head, batch = some_refinement(0), some_batch([8, 5], 0)
-    terms = HeadLosses(refinement=RefinementLosses(choice))(
+    terms = RefinedLosses(refinement=RefinementLosses(choice))(
         scored(head, batch, 0), torch.ones(2, CLASSES).long(), batch
     )
     streams = list(head.two_stream.parameters())
@@ -216,7 +215,7 @@ class Asked(TorchDispatchMode):
 @pytest.mark.parametrize("choice", CHOICES, ids=lambda choice: type(choice).__name__)
 def test_a_step_asks_nothing_of_the_device(choice: Choice, by_cluster: bool) -> None:
     head, batch, labels = some_refinement(0), some_batch([8, 0, 5], 0), some_labels(3, 0)
-    losses = HeadLosses("mean", "ignore", RefinementLosses(choice, by_cluster=by_cluster))
+    losses = RefinedLosses(HeadLosses("mean", "ignore"), RefinementLosses(choice, by_cluster=by_cluster))
     features = torch.randn(13, 5, dtype=torch.float64)
     with Asked() as asked:
         rows = patch_rows(batch.patch_image, 3, batch.counts)
@@ -291,4 +290,4 @@ def test_the_papers_heads_stay_as_they_are() -> None:
     assert network.refinement is None
     assert not any(name.startswith("refinement") for name in network.state_dict())
     with pytest.raises(ValueError, match="needs the batch"):
-        HeadLosses()(scored(some_refinement(0), some_batch([2], 0), 0), torch.ones(1, CLASSES))
+        RefinedLosses()(scored(some_refinement(0), some_batch([2], 0), 0), torch.ones(1, CLASSES))

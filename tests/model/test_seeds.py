@@ -8,9 +8,18 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from torchvision.ops import box_iou, nms
 
-from deep_patch_learning.errors import ModelError
-from deep_patch_learning.model.seeds import Best, Choice, Clusters, Several, Vote, apart, choice_of_seeds, find_seeds
-from deep_patch_learning.model.seeds import top_group as kept_group
+from deep_patch_learning.common.errors import ModelError
+from deep_patch_learning.refinement.seeds import (
+    Best,
+    Choice,
+    Clusters,
+    Several,
+    Vote,
+    apart,
+    choice_of_seeds,
+    find_seeds,
+)
+from deep_patch_learning.refinement.seeds import top_group as kept_group
 
 COUNTS = st.lists(st.integers(0, 12), min_size=1, max_size=4).filter(any)
 CHOICES = [Best(), Vote(2.0, 0.3), Several(3, 0.5), Clusters(3)]

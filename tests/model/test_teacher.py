@@ -8,10 +8,10 @@ import pytest
 import torch
 from safetensors.torch import save_file
 
-from deep_patch_learning.data.tags import read_tags
-from deep_patch_learning.data.transforms import collate, make_view
-from deep_patch_learning.errors import ModelError
-from deep_patch_learning.model.teacher import patch_crops, read_teacher, teach
+from deep_patch_learning.common.errors import ModelError
+from deep_patch_learning.data.batch import collate, make_view
+from deep_patch_learning.data.readers.read import read_tags
+from deep_patch_learning.training.teacher import patch_crops, read_teacher, teach
 
 
 def reference_crop(image: np.ndarray, patch: np.ndarray, side: int) -> np.ndarray:

@@ -7,9 +7,10 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from deep_patch_learning.model.by_image import PatchRows, by_image, by_patch, overlaps, patch_rows
-from deep_patch_learning.model.two_stream import TwoStreamHead
-from deep_patch_learning.refinement_losses import two_stream_loss
+from deep_patch_learning.common.boxes import overlaps
+from deep_patch_learning.model.by_image import PatchRows, by_image, by_patch, patch_rows
+from deep_patch_learning.refinement.heads import TwoStreamHead
+from deep_patch_learning.refinement.losses import two_stream_loss
 
 COUNTS = st.lists(st.integers(0, 5), min_size=1, max_size=4)
 

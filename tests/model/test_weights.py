@@ -6,10 +6,10 @@ import pytest
 import torch
 from safetensors.torch import load_file, save_file
 
-from deep_patch_learning.errors import ModelError
-from deep_patch_learning.loading import SHIPPED
-from deep_patch_learning.model.build import build_network
-from deep_patch_learning.training.checkpoint import save_checkpoint
+from deep_patch_learning.common.errors import ModelError
+from deep_patch_learning.inference.loading import SHIPPED
+from deep_patch_learning.recipe.build import build_network
+from deep_patch_learning.runs.checkpoint import save_checkpoint
 
 
 @pytest.fixture(scope="module")

@@ -6,8 +6,8 @@ import struct
 import numpy as np
 import pytest
 
-from deep_patch_learning.errors import DataError, DplError
-from deep_patch_learning.patches.files import read_proposals
+from deep_patch_learning.common.errors import DataError, DplError
+from deep_patch_learning.patches.proposals import read_proposals
 
 scipy_io = pytest.importorskip("scipy.io")
 

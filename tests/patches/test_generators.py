@@ -8,9 +8,12 @@ import cv2
 import numpy as np
 import pytest
 
-from deep_patch_learning import boxes as box_tools
-from deep_patch_learning.errors import DataError, DplError
-from deep_patch_learning.patches import METHODS, EdgeBoxes, PatchGenerator, SelectiveSearch, generator
+from deep_patch_learning.common import boxes as box_tools
+from deep_patch_learning.common.errors import DataError, DplError
+from deep_patch_learning.patches import generator
+from deep_patch_learning.patches.edge_boxes.search import EdgeBoxes
+from deep_patch_learning.patches.generator import METHODS, PatchGenerator
+from deep_patch_learning.patches.selective_search.search import SelectiveSearch
 
 
 def blobs(height, width, seed=0):

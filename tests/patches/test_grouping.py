@@ -5,7 +5,7 @@ import itertools
 import numpy as np
 import pytest
 
-from deep_patch_learning.patches import grouping, ordering
+from deep_patch_learning.patches.selective_search import grouping, ordering
 
 
 def a_picture(seed, height=24, width=32):

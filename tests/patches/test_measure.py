@@ -10,10 +10,13 @@ import pytest
 from PIL import Image
 
 from deep_patch_learning.data.dataset import TaggedPictures
-from deep_patch_learning.data.tags import read_tags
+from deep_patch_learning.data.readers.read import read_tags
 from deep_patch_learning.data.truth import TrueBoxes, read_truth
-from deep_patch_learning.patches import EdgeBoxes, PatchCache, SelectiveSearch, SlidingWindow
-from deep_patch_learning.patches.measure import best_overlaps, measure
+from deep_patch_learning.evaluation.patch_recall import best_overlaps, measure
+from deep_patch_learning.patches.cache import PatchCache
+from deep_patch_learning.patches.edge_boxes.search import EdgeBoxes
+from deep_patch_learning.patches.selective_search.search import SelectiveSearch
+from deep_patch_learning.patches.sliding_window import SlidingWindow
 
 
 def drawn(*boxes, difficult=()):

@@ -6,7 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
-from deep_patch_learning.patches import segmentation
+from deep_patch_learning.patches.selective_search import segmentation
 
 STEPS = ((0, 1), (1, 1), (1, 0), (1, -1))  # (down, right) of directions 0 to 3
 

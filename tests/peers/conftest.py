@@ -6,8 +6,8 @@ import pytest
 import torch
 
 from deep_patch_learning.data.batch import Batch
-from deep_patch_learning.model.build import build_network
 from deep_patch_learning.model.network import DeepPatchNet
+from deep_patch_learning.recipe.build import build_network
 
 SIZES = [(190, 250), (256, 180), (190, 250)]
 PATCHES = [

@@ -10,16 +10,16 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from deep_patch_learning import verbs
+from deep_patch_learning.common.errors import RunError
 from deep_patch_learning.data.truth import read_truth
-from deep_patch_learning.errors import RunError
-from deep_patch_learning.evaluation import corloc
-from deep_patch_learning.peers.catalogue import PEERS, chosen_peers, svm
-from deep_patch_learning.peers.compare import COLUMNS, compare, read_rows, rows_to_csv
-from deep_patch_learning.peers.contest import Contest, first_patches, visits_per_second
-from deep_patch_learning.peers.whole_image import whole_image_boxes
-from deep_patch_learning.training.recipe import Recipe
-from deep_patch_learning.training.recipes import world
+from deep_patch_learning.evaluation.discovery import corloc
+from deep_patch_learning.patches.prepare import Prepared
+from deep_patch_learning.recipe.presets import world
+from deep_patch_learning.recipe.recipe import Recipe
+from deep_patch_learning.research.compare import COLUMNS, compare, read_rows, rows_to_csv
+from deep_patch_learning.research.peers.catalogue import PEERS, chosen_peers, svm
+from deep_patch_learning.research.peers.contest import Contest, first_patches, visits_per_second
+from deep_patch_learning.research.peers.svm import whole_image_boxes
 
 COMMAND = [sys.executable, "-m", "deep_patch_learning", "compare"]
 SETTINGS = ["batch_images=2", "images_per_pass=2", "max_patches=8", "scales=64,80", "patches=sliding-window"]
@@ -122,9 +122,9 @@ def test_a_misspelt_peer_gets_a_hint(small_world: Path, tmp_path: Path) -> None:
 
 
 def test_without_boxes_two_peers_are_left_out_and_said_so(
-    small_prepared: verbs.Prepared, tmp_path: Path, capsys: pytest.CaptureFixture
+    small_prepared: Prepared, tmp_path: Path, capsys: pytest.CaptureFixture
 ) -> None:
-    few = verbs.Prepared(small_prepared.pictures.subset(range(3)), small_prepared.patches[:3], [])
+    few = Prepared(small_prepared.pictures.subset(range(3)), small_prepared.patches[:3], [])
     table = tmp_path / "tags.csv"
     table.write_text("image,tags\n" + "".join(f"{path},{few.pictures.classes[0]}\n" for path in few.pictures.paths))
     contest = Contest(table, few, few, None, device="cpu")
@@ -133,17 +133,15 @@ def test_without_boxes_two_peers_are_left_out_and_said_so(
         assert f"{name} is left out" in capsys.readouterr().err
 
 
-def test_svm_is_the_same_for_the_same_seed(small_prepared: verbs.Prepared, tmp_path: Path) -> None:
-    few = first_patches(
-        verbs.Prepared(small_prepared.pictures.subset(range(6)), small_prepared.patches[:6], []), count=1
-    )
+def test_svm_is_the_same_for_the_same_seed(small_prepared: Prepared, tmp_path: Path) -> None:
+    few = first_patches(Prepared(small_prepared.pictures.subset(range(6)), small_prepared.patches[:6], []), count=1)
     contest = Contest(tmp_path, few, few, None, device="cpu")
     first, second = (svm(contest, the_recipe(), tmp_path / name) for name in ("one", "two"))
     assert first.figures == second.figures
     assert first.visits == 12
 
 
-def test_whole_images_are_the_boxes(small_world: Path, small_prepared: verbs.Prepared, tmp_path: Path) -> None:
+def test_whole_images_are_the_boxes(small_world: Path, small_prepared: Prepared, tmp_path: Path) -> None:
     turned = Image.new("RGB", (40, 30))
     exif = turned.getexif()
     exif[0x0112] = 6  # lies on its side

@@ -8,15 +8,16 @@ import numpy as np
 import pytest
 import torch
 
-from deep_patch_learning import verbs
-from deep_patch_learning.boxes import pairwise_iou
-from deep_patch_learning.data.batch import Batch
-from deep_patch_learning.data.transforms import collate, make_view
+from deep_patch_learning.common.boxes import pairwise_iou
+from deep_patch_learning.data.batch import Batch, collate, make_view
 from deep_patch_learning.data.truth import read_truth
+from deep_patch_learning.inference.model import Picture
 from deep_patch_learning.model.network import DeepPatchNet
-from deep_patch_learning.model.offsets import decoded, encoded, inside
 from deep_patch_learning.patches import generator
-from deep_patch_learning.peers.fast_rcnn import (
+from deep_patch_learning.patches.prepare import Prepared
+from deep_patch_learning.recipe.recipe import Recipe
+from deep_patch_learning.refinement.targets import decoded, encoded, inside
+from deep_patch_learning.research.peers.fast_rcnn import (
     Detector,
     FastRcnn,
     SupervisedTrainer,
@@ -26,10 +27,9 @@ from deep_patch_learning.peers.fast_rcnn import (
     patch_targets,
     probability_logits,
 )
-from deep_patch_learning.predict import Picture
-from deep_patch_learning.training.recipe import Recipe
-from deep_patch_learning.training.run import RunFolder
-from deep_patch_learning.training.visits import Visit
+from deep_patch_learning.runs.folder import RunFolder
+from deep_patch_learning.training.fit import train_prepared
+from deep_patch_learning.training.samples import Visit
 
 
 def random_boxes(count: int, seed: int) -> torch.Tensor:
@@ -124,7 +124,7 @@ def test_logits_are_those_of_the_softmax_even_where_it_is_sure() -> None:
 
 @pytest.fixture
 def trainer(
-    small_prepared: verbs.Prepared, small_recipe: Recipe, small_world: Path, parts: DeepPatchNet, tmp_path: Path
+    small_prepared: Prepared, small_recipe: Recipe, small_world: Path, parts: DeepPatchNet, tmp_path: Path
 ) -> SupervisedTrainer:
     pictures = small_prepared.pictures
     recipe = small_recipe.replace(steps=2, freeze_backbone=False, warmup_steps=1, heads=("discovery",))
@@ -162,11 +162,9 @@ def test_the_mirrored_patch_has_the_same_class(trainer: SupervisedTrainer) -> No
     torch.testing.assert_close(found[0].offsets[objects] * mirror, found[1].offsets[objects], rtol=1e-3, atol=1e-3)
 
 
-def test_training_moves_every_part_and_names_its_terms(
-    trainer: SupervisedTrainer, small_prepared: verbs.Prepared
-) -> None:
+def test_training_moves_every_part_and_names_its_terms(trainer: SupervisedTrainer, small_prepared: Prepared) -> None:
     before = {name: value.clone() for name, value in trainer.bare.named_parameters()}
-    verbs.train(small_prepared, trainer.recipe, trainer.run.folder, device="cpu", trainer=trainer)
+    train_prepared(small_prepared, trainer.recipe, trainer.run.folder, device="cpu", trainer=trainer)
     moved = {n.split(".")[0] for n, value in trainer.bare.named_parameters() if not torch.equal(value, before[n])}
     assert moved == {"backbone", "patch_features", "discovery"}
     last = trainer.run.read_log()[-1]
@@ -221,7 +219,7 @@ def test_a_detector_moves_its_patches(parts: DeepPatchNet) -> None:
 
 def test_only_who_asks_for_it_imports_it() -> None:
     code = (
-        "import pkgutil, sys, importlib, deep_patch_learning.training as training, deep_patch_learning.verbs;"
+        "import pkgutil, sys, importlib, deep_patch_learning.training as training, deep_patch_learning.training.fit;"
         "[importlib.import_module(f'deep_patch_learning.training.{m.name}') for m in pkgutil.iter_modules(training.__path__)];"
         "print([m for m in sys.modules if m.endswith(('data.truth', 'peers.fast_rcnn')) or '.peers' in m])"
     )

@@ -6,9 +6,9 @@ import torch.nn.functional as F
 from torchvision.ops import roi_align
 
 from deep_patch_learning.data.batch import Batch
-from deep_patch_learning.model.build import build_network
 from deep_patch_learning.model.network import DeepPatchNet
-from deep_patch_learning.peers.hcp import HypothesesCnn, build_hcp, cropped
+from deep_patch_learning.recipe.build import build_network
+from deep_patch_learning.research.peers.hcp import HypothesesCnn, build_hcp, cropped
 
 
 @pytest.fixture

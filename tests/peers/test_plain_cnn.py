@@ -6,9 +6,9 @@ import pytest
 import torch
 
 from deep_patch_learning.data.batch import Batch
-from deep_patch_learning.model.build import build_network
 from deep_patch_learning.model.network import DeepPatchNet
-from deep_patch_learning.peers.plain_cnn import build_plain
+from deep_patch_learning.recipe.build import build_network
+from deep_patch_learning.research.peers.plain_cnn import build_plain
 
 
 def plain(name: str, classes: int = 5) -> torch.nn.Module:

@@ -4,13 +4,13 @@ import numpy as np
 import pytest
 import torch
 
-from deep_patch_learning import verbs
 from deep_patch_learning.data.batch import Batch
-from deep_patch_learning.evaluation import classification_report
+from deep_patch_learning.evaluation.classification import classification_report
+from deep_patch_learning.inference.model import Model
 from deep_patch_learning.model.network import DeepPatchNet
 from deep_patch_learning.patches import generator
-from deep_patch_learning.peers.svm import build_frozen, choose_cost, features_of, fit, machines
-from deep_patch_learning.predict import Model
+from deep_patch_learning.patches.prepare import Prepared
+from deep_patch_learning.research.peers.svm import build_frozen, choose_cost, features_of, fit, machines
 
 
 def toy(pictures: int = 90, noise: float = 0.3) -> tuple[torch.Tensor, torch.Tensor]:
@@ -77,7 +77,7 @@ def test_the_cost_is_the_one_that_ranks_held_out_pictures_best() -> None:
 
 
 def test_features_leave_the_network_alone_and_have_length_one(
-    parts: DeepPatchNet, small_prepared: verbs.Prepared, batch: Batch
+    parts: DeepPatchNet, small_prepared: Prepared, batch: Batch
 ) -> None:
     network = build_frozen(parts)
     before = {name: value.clone() for name, value in network.state_dict().items()}

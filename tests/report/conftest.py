@@ -17,11 +17,11 @@ from PIL import Image
 
 from deep_patch_learning.data.dataset import TaggedPictures
 from deep_patch_learning.data.truth import TrueBoxes
-from deep_patch_learning.model.build import build_network
-from deep_patch_learning.patches import SlidingWindow
-from deep_patch_learning.predict import Model
-from deep_patch_learning.prediction import Prediction
-from deep_patch_learning.training.run import RunFolder
+from deep_patch_learning.inference.model import Model
+from deep_patch_learning.inference.prediction import Prediction
+from deep_patch_learning.patches.sliding_window import SlidingWindow
+from deep_patch_learning.recipe.build import build_network
+from deep_patch_learning.runs.folder import RunFolder
 
 CLASSES = ('<b>&"cat', "dog's")  # names that break a page which does not escape them
 LOG = [

@@ -9,9 +9,9 @@ import numpy as np
 import pytest
 
 from deep_patch_learning.data.dataset import TaggedPictures
-from deep_patch_learning.patches import SlidingWindow
-from deep_patch_learning.predict import Model
-from deep_patch_learning.prediction import Prediction
+from deep_patch_learning.inference.model import Model
+from deep_patch_learning.inference.prediction import Prediction
+from deep_patch_learning.patches.sliding_window import SlidingWindow
 from deep_patch_learning.report.budget import PAGE_BYTES, make_plan
 from deep_patch_learning.report.build import build_report
 from deep_patch_learning.report.page import write_report

@@ -8,13 +8,13 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from deep_patch_learning import verbs
-from deep_patch_learning.data.holding_out import read_apart
-from deep_patch_learning.data.tags import read_tags
-from deep_patch_learning.errors import RunError
+from deep_patch_learning.commands.report import report_on_run, spread_evenly
+from deep_patch_learning.common.errors import RunError
+from deep_patch_learning.data.holdout import read_apart
+from deep_patch_learning.data.readers.read import read_tags
 from deep_patch_learning.report.held_out import Seen, held_out_split, notice, pictures_of_run
-from deep_patch_learning.report.of_run import report_on_run, spread_evenly
-from deep_patch_learning.training.run import RunFolder
+from deep_patch_learning.runs.folder import RunFolder
+from deep_patch_learning.training.fit import train_prepared
 
 
 @pytest.fixture
@@ -83,7 +83,7 @@ def read_like(count):
 def trained(small_world, small_prepared, small_recipe, tmp_path):
     """A run that knows that it was trained on the split train of the small world."""
     folder = tmp_path / "run"
-    verbs.train(small_prepared, small_recipe, folder, {"path": str(small_world), "split": "train"}, device="cpu")
+    train_prepared(small_prepared, small_recipe, folder, {"path": str(small_world), "split": "train"}, device="cpu")
     return folder
 
 

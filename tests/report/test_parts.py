@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from deep_patch_learning.predict import Picture
+from deep_patch_learning.inference.model import Picture
 from deep_patch_learning.report.parts import CROP_SIDE, choose_filters, crop, strongest_patches
 
 

@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 import torch
 
-from deep_patch_learning.patches import SlidingWindow
-from deep_patch_learning.predict import Model, Picture
+from deep_patch_learning.inference.model import Model, Picture
+from deep_patch_learning.patches.sliding_window import SlidingWindow
 from deep_patch_learning.report.why import reasons
 
 

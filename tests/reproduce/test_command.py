@@ -10,10 +10,10 @@ import pytest
 from PIL import Image
 from typer.testing import CliRunner, Result
 
-from deep_patch_learning.cli import app
-from deep_patch_learning.errors import DplError
-from deep_patch_learning.reproduce import rows
-from deep_patch_learning.reproduce.plan import TABLES
+from deep_patch_learning.cli.app import app
+from deep_patch_learning.common.errors import DplError
+from deep_patch_learning.research.reproduce import results as rows
+from deep_patch_learning.research.reproduce.plan import TABLES
 
 from .conftest import make_voc
 

@@ -4,7 +4,7 @@ import statistics
 
 import pytest
 
-from deep_patch_learning.reproduce import paper
+from deep_patch_learning.research.reproduce import paper
 
 ROWS = [
     pytest.param(row, id=f"{measure} {year} {name}")

@@ -6,15 +6,16 @@ from hypothesis import given
 from hypothesis import strategies as st
 from PIL import Image
 
-from deep_patch_learning import verbs
+from deep_patch_learning.common.drawing import RIGHT, WRONG
 from deep_patch_learning.data.dataset import TaggedPictures
 from deep_patch_learning.data.truth import TrueBoxes
-from deep_patch_learning.drawing import RIGHT, WRONG
-from deep_patch_learning.prediction import Prediction
+from deep_patch_learning.inference.prediction import Prediction
+from deep_patch_learning.patches.prepare import Prepared
 from deep_patch_learning.report.parts import FilterPatches, StrongPatch
 from deep_patch_learning.report.pictures import Find
-from deep_patch_learning.reproduce import pictures, sheet
-from deep_patch_learning.reproduce.pictures import BLUE, DISCOVERY_TILE, EACH, PATTERN_TILE
+from deep_patch_learning.research.reproduce import figures as pictures
+from deep_patch_learning.research.reproduce import figures as sheet
+from deep_patch_learning.research.reproduce.figures import BLUE, DISCOVERY_TILE, EACH, PATTERN_TILE
 
 GREY = np.full((90, 120, 3), 128, np.uint8)
 
@@ -81,7 +82,7 @@ def test_the_discoveries_show_right_ones_left_and_wrong_ones_right(tmp_path, mon
     box, elsewhere = [20.0, 20.0, 60.0, 60.0], [70.0, 10.0, 110.0, 50.0]
     truth = [TrueBoxes(np.array([box], np.float32), np.array([0]), np.array([False]))] * 8
 
-    def predict(model: object, prepared: verbs.Prepared, **_: object) -> list[Prediction]:
+    def predict(model: object, prepared: Prepared, **_: object) -> list[Prediction]:
         found = []
         for name in prepared.pictures.names:
             best = np.array([box if names.index(name) < 6 else elsewhere, box])  # six are right, two are wrong
@@ -89,8 +90,8 @@ def test_the_discoveries_show_right_ones_left_and_wrong_ones_right(tmp_path, mon
             found.append(Prediction(name, ("bird", "cat"), 90, 120, np.zeros(2), *nothing, best_boxes=best))
         return found
 
-    monkeypatch.setattr(pictures.verbs, "predict", predict)
-    prepared = verbs.Prepared(tagged, [np.zeros((1, 4))] * 8, [])
+    monkeypatch.setattr(pictures, "predict_prepared", predict)
+    prepared = Prepared(tagged, [np.zeros((1, 4))] * 8, [])
     made = pictures.discoveries(None, prepared, truth, ("bird", "cat", "unicorn"))  # type: ignore[arg-type]
     assert made is not None
     width, height = DISCOVERY_TILE

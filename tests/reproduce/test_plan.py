@@ -7,14 +7,14 @@ import pytest
 import torch
 from safetensors.torch import save_file
 
-from deep_patch_learning.errors import DataError, RunError
-from deep_patch_learning.reproduce import plan
-from deep_patch_learning.reproduce.bench import training_time
-from deep_patch_learning.reproduce.differences import differences
-from deep_patch_learning.reproduce.protocol import Protocol, Splits, find_protocol, untagged_pictures
-from deep_patch_learning.reproduce.results import needed
-from deep_patch_learning.training.recipe import PAPER_SCALES
-from deep_patch_learning.training.recipes import paper
+from deep_patch_learning.common.errors import DataError, RunError
+from deep_patch_learning.recipe.presets import paper
+from deep_patch_learning.recipe.recipe import PAPER_SCALES
+from deep_patch_learning.research.reproduce import plan
+from deep_patch_learning.research.reproduce.bench import training_time
+from deep_patch_learning.research.reproduce.differences import differences
+from deep_patch_learning.research.reproduce.plan import Protocol, Splits, find_protocol, untagged_pictures
+from deep_patch_learning.research.reproduce.results import needed
 
 from .conftest import make_voc
 

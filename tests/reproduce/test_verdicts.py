@@ -4,8 +4,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from deep_patch_learning.reproduce.plan import Claim
-from deep_patch_learning.reproduce.verdicts import (
+from deep_patch_learning.research.reproduce.plan import Claim
+from deep_patch_learning.research.reproduce.verdicts import (
     FAILS,
     HOLDS,
     ONE_SEED,

@@ -12,23 +12,30 @@ from safetensors.torch import load_file, save_file
 from small_teacher import SmallTeacher
 from torch import Tensor
 
-from deep_patch_learning import verbs
-from deep_patch_learning.cli import app
+from deep_patch_learning.cli.app import app
+from deep_patch_learning.common.errors import ModelError, RunError
+from deep_patch_learning.data.batch import collate, make_view
 from deep_patch_learning.data.dataset import TaggedPictures
-from deep_patch_learning.data.transforms import collate, make_view
-from deep_patch_learning.errors import ModelError, RunError
-from deep_patch_learning.model.build import build_network
+from deep_patch_learning.model import backbones
 from deep_patch_learning.model.patch_features import FullyConnected
-from deep_patch_learning.model.teacher import Taught, teach
-from deep_patch_learning.patch_layers import PatchLayers, before_training, distil_patch_layers, plan, without_tags
-from deep_patch_learning.training.checkpoint import read_checkpoint
-from deep_patch_learning.training.distil import Distilling, DistilTrainer, NormedLayers, distil_terms, distilling
+from deep_patch_learning.patches.prepare import Prepared
+from deep_patch_learning.recipe.build import build_network
+from deep_patch_learning.recipe.presets import modern
+from deep_patch_learning.recipe.recipe import Recipe
+from deep_patch_learning.runs.checkpoint import read_checkpoint
+from deep_patch_learning.runs.folder import RunFolder
+from deep_patch_learning.training.distillation import Distilling, DistilTrainer, NormedLayers, distil_terms, distilling
 from deep_patch_learning.training.loop import Writing
-from deep_patch_learning.training.recipe import Recipe
-from deep_patch_learning.training.recipes import modern
-from deep_patch_learning.training.run import RunFolder
+from deep_patch_learning.training.patch_layers import (
+    PatchLayers,
+    before_training,
+    distil_patch_layers,
+    plan,
+    without_tags,
+)
+from deep_patch_learning.training.teacher import Taught, teach
 
-SHIPPED = Path(verbs.__file__).parent / "model" / "tiny.safetensors"
+SHIPPED = Path(backbones.__file__).with_name("tiny.safetensors")
 
 
 @pytest.fixture(scope="module")
@@ -47,13 +54,13 @@ def layers(convolutions: Path, tmp_path: Path) -> PatchLayers:
     return PatchLayers(recipe, Distilling(crop=32), tmp_path / "run")
 
 
-def distilled(prepared: verbs.Prepared, layers: PatchLayers) -> dict[str, Tensor]:
+def distilled(prepared: Prepared, layers: PatchLayers) -> dict[str, Tensor]:
     path = distil_patch_layers(prepared, layers, device="cpu", teacher=SmallTeacher())
     assert path == layers.weights
     return load_file(layers.weights)
 
 
-def test_the_teacher_gets_no_gradient_and_stays_as_it_is(small_prepared: verbs.Prepared, layers: PatchLayers) -> None:
+def test_the_teacher_gets_no_gradient_and_stays_as_it_is(small_prepared: Prepared, layers: PatchLayers) -> None:
     teacher = SmallTeacher()
     before = {name: tensor.clone() for name, tensor in teacher.state_dict().items()}
     distil_patch_layers(small_prepared, layers, device="cpu", teacher=teacher)
@@ -66,7 +73,7 @@ def test_many_crops_pass_the_teacher_in_parts(monkeypatch: pytest.MonkeyPatch) -
     image = np.random.default_rng(2).integers(0, 256, (70, 80, 3), dtype=np.uint8)
     batch = collate([make_view(image, np.array([[x, 2, x + 20, 60] for x in range(0, 60, 5)]), 80)])
     whole = teach(SmallTeacher().eval(), batch, 32)
-    monkeypatch.setattr("deep_patch_learning.model.teacher.CROPS_AT_ONCE", 5)
+    monkeypatch.setattr("deep_patch_learning.training.teacher.CROPS_AT_ONCE", 5)
     for once, parts in zip(whole, teach(SmallTeacher().eval(), batch, 32), strict=True):
         torch.testing.assert_close(once, parts)
 
@@ -96,7 +103,7 @@ def test_plain_layers_do_what_the_normed_ones_did(batch_norm: bool) -> None:
     torch.testing.assert_close(plain.eval()(pooled), normed.eval()(pooled))
 
 
-def test_training_brings_the_student_to_the_teacher(small_prepared: verbs.Prepared, layers: PatchLayers) -> None:
+def test_training_brings_the_student_to_the_teacher(small_prepared: Prepared, layers: PatchLayers) -> None:
     recipe = layers.recipe.replace(steps=60, scales=(96,), images_per_pass=4)
     layers = PatchLayers(recipe, layers.settings, layers.folder)
     distilled(small_prepared, layers)
@@ -111,7 +118,7 @@ def test_training_brings_the_student_to_the_teacher(small_prepared: verbs.Prepar
 
 
 def test_a_network_loads_the_weights_and_its_patch_layers_are_filled(
-    small_prepared: verbs.Prepared, layers: PatchLayers, convolutions: Path
+    small_prepared: Prepared, layers: PatchLayers, convolutions: Path
 ) -> None:
     tensors = distilled(small_prepared, layers)
     network, filled = build_network("tiny", 5, weights=str(layers.weights))
@@ -126,7 +133,7 @@ def test_a_network_loads_the_weights_and_its_patch_layers_are_filled(
     assert all(torch.equal(tensors[name], tensor) for name, tensor in before.items())
 
 
-def test_the_exported_layers_are_the_students(small_prepared: verbs.Prepared, layers: PatchLayers) -> None:
+def test_the_exported_layers_are_the_students(small_prepared: Prepared, layers: PatchLayers) -> None:
     """Patch features of the loaded network equal those that the student's heads read."""
     distilled(small_prepared, layers)
     trainer = DistilTrainer(
@@ -146,7 +153,7 @@ def test_the_exported_layers_are_the_students(small_prepared: verbs.Prepared, la
 
 
 def test_convolutions_learn_slowly_where_they_are_not_frozen(
-    small_prepared: verbs.Prepared, layers: PatchLayers, convolutions: Path
+    small_prepared: Prepared, layers: PatchLayers, convolutions: Path
 ) -> None:
     moved = {}
     for factor in (0.01, 1.0):
@@ -158,19 +165,19 @@ def test_convolutions_learn_slowly_where_they_are_not_frozen(
     assert 0 < moved[0.01] < 0.1 * moved[1.0]
 
 
-def test_tags_are_not_read(small_prepared: verbs.Prepared, layers: PatchLayers) -> None:
+def test_tags_are_not_read(small_prepared: Prepared, layers: PatchLayers) -> None:
     pictures = small_prepared.pictures
     shuffled = TaggedPictures(
         pictures.classes[::-1], pictures.names, pictures.paths, np.ascontiguousarray(1 - pictures.labels[::-1])
     )
     first = distilled(small_prepared, layers)
     other = PatchLayers(layers.recipe, layers.settings, layers.folder.with_name("other"))
-    second = distilled(verbs.Prepared(shuffled, small_prepared.patches, []), other)
+    second = distilled(Prepared(shuffled, small_prepared.patches, []), other)
     assert all(torch.equal(first[name], second[name]) for name in first)
     assert RunFolder(layers.folder).describe()["classes"] == []
 
 
-def test_stopped_and_resumed_equals_never_stopped(small_prepared: verbs.Prepared, layers: PatchLayers) -> None:
+def test_stopped_and_resumed_equals_never_stopped(small_prepared: Prepared, layers: PatchLayers) -> None:
     whole = distilled(small_prepared, PatchLayers(layers.recipe, layers.settings, layers.folder.with_name("whole")))
 
     class Stopping(SmallTeacher):
@@ -186,20 +193,20 @@ def test_stopped_and_resumed_equals_never_stopped(small_prepared: verbs.Prepared
 
 
 def test_killed_before_the_weights_are_written(
-    small_prepared: verbs.Prepared, layers: PatchLayers, monkeypatch: pytest.MonkeyPatch
+    small_prepared: Prepared, layers: PatchLayers, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def killed(*_: object) -> None:
         raise KeyboardInterrupt
 
     with monkeypatch.context() as patched:
-        patched.setattr("deep_patch_learning.patch_layers._write", killed)
+        patched.setattr("deep_patch_learning.training.patch_layers._write", killed)
         with pytest.raises(KeyboardInterrupt):
             distil_patch_layers(small_prepared, layers, device="cpu", teacher=SmallTeacher())
     assert not layers.figures.exists()
     assert set(distilled(small_prepared, layers)) >= {"patch_features.fc6.weight", "backbone.body.0.weight"}
 
 
-def test_what_is_finished_is_left_as_it_is(small_prepared: verbs.Prepared, layers: PatchLayers) -> None:
+def test_what_is_finished_is_left_as_it_is(small_prepared: Prepared, layers: PatchLayers) -> None:
     distilled(small_prepared, layers)
     before = layers.weights.stat().st_mtime_ns
     assert distil_patch_layers(small_prepared, layers, device="cpu") == layers.weights  # no teacher is read
@@ -210,7 +217,7 @@ def test_what_is_finished_is_left_as_it_is(small_prepared: verbs.Prepared, layer
 
 
 def test_weights_that_need_no_distilling_and_weights_that_are_missing(
-    small_prepared: verbs.Prepared, layers: PatchLayers
+    small_prepared: Prepared, layers: PatchLayers
 ) -> None:
     full = PatchLayers(layers.recipe.replace(weights="shipped"), layers.settings, layers.folder)
     with pytest.raises(ModelError, match="fills the patch layers of tiny already"):
@@ -263,9 +270,9 @@ def test_train_distils_first_and_repeats_without_doing_it_again(
 ) -> None:
     from typer.testing import CliRunner
 
-    monkeypatch.setattr("deep_patch_learning.patch_layers.read_teacher", lambda *_: SmallTeacher())
+    monkeypatch.setattr("deep_patch_learning.training.patch_layers.read_teacher", lambda *_: SmallTeacher())
     monkeypatch.setattr(
-        "deep_patch_learning.patch_layers.distilling",
+        "deep_patch_learning.training.patch_layers.distilling",
         lambda backbone, steps: distilling(backbone, steps).replace(batch_images=4, images_per_pass=4, scales=(96,)),
     )
     out = tmp_path / "run"
@@ -288,6 +295,6 @@ def test_train_distils_first_and_repeats_without_doing_it_again(
     assert 0 <= figures["agreement"] <= 100
 
 
-def test_writing_goes_to_the_trainer(small_prepared: verbs.Prepared, layers: PatchLayers) -> None:
+def test_writing_goes_to_the_trainer(small_prepared: Prepared, layers: PatchLayers) -> None:
     distil_patch_layers(small_prepared, layers, device="cpu", teacher=SmallTeacher(), writing=Writing(log_steps=1))
     assert [entry["step"] for entry in RunFolder(layers.folder).read_log()] == list(range(1, 9))

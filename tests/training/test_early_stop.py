@@ -13,28 +13,34 @@ from hypothesis import given
 from hypothesis import strategies as st
 from torch import nn
 
-from deep_patch_learning import verbs
-from deep_patch_learning.data.tags import read_tags
-from deep_patch_learning.errors import DataError, RunError
-from deep_patch_learning.tag_measure import FEWEST, TagMeasure, measured_pictures
-from deep_patch_learning.training.checkpoint import read_checkpoint
-from deep_patch_learning.training.early_stop import (
+from deep_patch_learning.common.errors import DataError, RunError
+from deep_patch_learning.data.readers.read import read_tags
+from deep_patch_learning.evaluation.measure import measure_predictions
+from deep_patch_learning.inference.stream import predict_prepared
+from deep_patch_learning.patches.prepare import Prepared, prepare
+from deep_patch_learning.recipe.build import recipe_patches
+from deep_patch_learning.recipe.presets import world
+from deep_patch_learning.recipe.recipe import Recipe
+from deep_patch_learning.runs.checkpoint import read_checkpoint
+from deep_patch_learning.runs.folder import RunFolder
+from deep_patch_learning.training.early_stopping import (
     CLEARLY,
+    FEWEST,
     MEASUREMENTS,
     PATIENCE,
     SURE,
     HeldOut,
     Measurement,
+    TagMeasure,
     clear_fall,
     has_fallen,
     kept_of,
     measured_at,
+    measured_pictures,
     read_measurements,
 )
+from deep_patch_learning.training.fit import train_prepared
 from deep_patch_learning.training.loop import Trainer, Writing
-from deep_patch_learning.training.recipe import Recipe, recipe_patches
-from deep_patch_learning.training.recipes import world
-from deep_patch_learning.training.run import RunFolder
 
 STEPS = 16  # measured after every second of them
 
@@ -59,11 +65,11 @@ def recipe(small_recipe: Recipe) -> Recipe:
 
 
 @pytest.fixture
-def held_out(small_world: Path, small_recipe: Recipe, tmp_path: Path) -> verbs.Prepared:
-    return verbs.prepare(read_tags(small_world, "test"), recipe_patches(small_recipe), tmp_path / "patches")
+def held_out(small_world: Path, small_recipe: Recipe, tmp_path: Path) -> Prepared:
+    return prepare(read_tags(small_world, "test"), recipe_patches(small_recipe), tmp_path / "patches")
 
 
-def trainer(prepared: verbs.Prepared, recipe: Recipe, folder: Path, measure: Given) -> Trainer:
+def trainer(prepared: Prepared, recipe: Recipe, folder: Path, measure: Given) -> Trainer:
     run = RunFolder(folder)
     run.begin(recipe, prepared.pictures, {})
     held = HeldOut(run, recipe.total_steps, measure)
@@ -124,7 +130,7 @@ def test_of_good_weights_the_last_are_kept(figures: list[float], kept: int) -> N
     assert kept_of([Measurement(step, figure) for step, figure in enumerate(figures)], 1.0).step == kept
 
 
-def test_good_weights_are_kept(small_prepared: verbs.Prepared, recipe: Recipe, tmp_path: Path) -> None:
+def test_good_weights_are_kept(small_prepared: Prepared, recipe: Recipe, tmp_path: Path) -> None:
     measure = Given([10, 20, 60, 59, 61, 30, 60, 60])
     made = trainer(small_prepared, recipe, tmp_path / "run", measure)
     assert made.fit()
@@ -138,7 +144,7 @@ def test_good_weights_are_kept(small_prepared: verbs.Prepared, recipe: Recipe, t
 
 
 def test_a_fall_ends_the_training_and_the_same_command_has_nothing_left_to_do(
-    small_prepared: verbs.Prepared, recipe: Recipe, tmp_path: Path
+    small_prepared: Prepared, recipe: Recipe, tmp_path: Path
 ) -> None:
     measure = Given([40, 60, 50, 50, 50])
     made = trainer(small_prepared, recipe, tmp_path / "run", measure)
@@ -159,7 +165,7 @@ class KilledError(Exception):
 
 @pytest.mark.parametrize("moment", ["in the measurement", "weights kept, measurement not written", "before the end"])
 def test_a_kill_around_a_measurement_changes_nothing(
-    moment: str, small_prepared: verbs.Prepared, recipe: Recipe, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    moment: str, small_prepared: Prepared, recipe: Recipe, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     figures = [40, 60, 50, 50, 50]
     whole = trainer(small_prepared, recipe, tmp_path / "whole", Given(figures))
@@ -179,7 +185,7 @@ def test_a_kill_around_a_measurement_changes_nothing(
             expected, left = KilledError, []
         else:
             killed = trainer(small_prepared, recipe, tmp_path / "run", Given(figures))
-            patch.setattr("deep_patch_learning.training.early_stop.write_whole", kill)
+            patch.setattr("deep_patch_learning.training.early_stopping.write_whole", kill)
             expected, left = KilledError, figures
         with pytest.raises((expected, RuntimeError)):
             killed.fit()
@@ -197,21 +203,23 @@ def test_a_kill_around_a_measurement_changes_nothing(
 KILLED = """
 import sys
 from pathlib import Path
-from deep_patch_learning import verbs
-from deep_patch_learning.data.tags import read_tags
+from deep_patch_learning.patches.prepare import prepare
+from deep_patch_learning.training.fit import train_prepared
+from deep_patch_learning.data.readers.read import read_tags
 from deep_patch_learning.training.loop import Writing
-from deep_patch_learning.training.recipe import Recipe, recipe_patches
+from deep_patch_learning.recipe.build import recipe_patches
+from deep_patch_learning.recipe.recipe import Recipe
 listing, config, patches, out = map(Path, sys.argv[1:])
 recipe = Recipe.load(config)
-made = [verbs.prepare(read_tags(listing, split), recipe_patches(recipe), patches) for split in ("train", "test")]
-verbs.train(made[0], recipe, out, device="cpu", writing=Writing(1, 0), held_out=made[1])
+made = [prepare(read_tags(listing, split), recipe_patches(recipe), patches) for split in ("train", "test")]
+train_prepared(made[0], recipe, out, device="cpu", writing=Writing(1, 0), held_out=made[1])
 """
 
 
 def test_a_real_process_killed_resumes_to_the_same_weights_and_measurements(
-    small_world: Path, small_prepared: verbs.Prepared, held_out: verbs.Prepared, recipe: Recipe, tmp_path: Path
+    small_world: Path, small_prepared: Prepared, held_out: Prepared, recipe: Recipe, tmp_path: Path
 ) -> None:
-    whole = verbs.train(small_prepared, recipe, tmp_path / "whole", device="cpu", held_out=held_out)
+    whole = train_prepared(small_prepared, recipe, tmp_path / "whole", device="cpu", held_out=held_out)
     (tmp_path / "config.toml").write_text(recipe.to_toml())
     out = RunFolder(tmp_path / "run")
     command = [sys.executable, "-c", KILLED, small_world, tmp_path / "config.toml", tmp_path / "patches", out.folder]
@@ -234,24 +242,24 @@ def test_a_real_process_killed_resumes_to_the_same_weights_and_measurements(
 
 
 def test_measuring_does_not_change_the_training(
-    small_prepared: verbs.Prepared, held_out: verbs.Prepared, recipe: Recipe, tmp_path: Path
+    small_prepared: Prepared, held_out: Prepared, recipe: Recipe, tmp_path: Path
 ) -> None:
     ends = []
     for name, measured in (("with", held_out), ("without", None)):
-        verbs.train(small_prepared, recipe, tmp_path / name, device="cpu", held_out=measured)
+        train_prepared(small_prepared, recipe, tmp_path / name, device="cpu", held_out=measured)
         ends.append(read_checkpoint(tmp_path / name / "checkpoint.safetensors")[1])
     assert all(torch.equal(ends[0][name], tensor) for name, tensor in ends[1].items())
 
 
 def test_the_measure_is_that_of_the_prediction_at_its_scale(
-    small_run: Path, held_out: verbs.Prepared, small_recipe: Recipe
+    small_run: Path, held_out: Prepared, small_recipe: Recipe
 ) -> None:
     import deep_patch_learning as dpl
 
     recipe = small_recipe.replace(max_patches=0)  # all patches, as in predicting
     model = dpl.load(small_run, "cpu", scales=[min(recipe.scales)])
     measured = TagMeasure(held_out.pictures, held_out.patches, recipe)
-    figures = verbs.measure(verbs.predict(model, held_out), held_out.pictures.labels, None)
+    figures = measure_predictions(predict_prepared(model, held_out), held_out.pictures.labels, None)
     assert measured.pictures == len(held_out.pictures)
     assert measured(model.network) == pytest.approx(figures["mAP"])
     model.network.train()
@@ -259,7 +267,7 @@ def test_the_measure_is_that_of_the_prediction_at_its_scale(
     assert model.network.training
 
 
-def test_a_measurement_looks_at_few_pictures_of_many(small_prepared: verbs.Prepared) -> None:
+def test_a_measurement_looks_at_few_pictures_of_many(small_prepared: Prepared) -> None:
     labels = small_prepared.pictures.labels
     many = labels[[i % len(labels) for i in range(5_000)]]
     recipe = world()
@@ -275,7 +283,7 @@ def test_a_measurement_looks_at_few_pictures_of_many(small_prepared: verbs.Prepa
 
 
 def test_other_pictures_held_out_do_not_continue_a_run(
-    small_prepared: verbs.Prepared, held_out: verbs.Prepared, small_recipe: Recipe, small_run: Path, tmp_path: Path
+    small_prepared: Prepared, held_out: Prepared, small_recipe: Recipe, small_run: Path, tmp_path: Path
 ) -> None:
     run = RunFolder(tmp_path / "run")
     run.begin(small_recipe, small_prepared.pictures, {}, held_out.pictures)

@@ -13,25 +13,24 @@ from hypothesis import given as drawn
 from hypothesis import settings
 from hypothesis import strategies as st
 
-from deep_patch_learning import verbs
-from deep_patch_learning.data.transforms import lay_out
-from deep_patch_learning.errors import RunError
+from deep_patch_learning.common.errors import RunError
+from deep_patch_learning.data.batch import lay_out
+from deep_patch_learning.inference.prediction import Prediction
 from deep_patch_learning.model.network import ALL_HEADS
-from deep_patch_learning.prediction import Prediction
-from deep_patch_learning.second_round import check_teacher, find_given
-from deep_patch_learning.training.checkpoint import read_checkpoint
-from deep_patch_learning.training.given_boxes import (
+from deep_patch_learning.patches.prepare import Prepared
+from deep_patch_learning.recipe.recipe import Recipe
+from deep_patch_learning.refinement.pseudo_boxes import (
     GivenBoxes,
-    GivenBoxesTrainer,
-    boxes_of_tags,
     read_given,
     seeds_among,
     source_of,
     waiting,
     write_given,
 )
-from deep_patch_learning.training.recipe import Recipe
-from deep_patch_learning.training.run import RunFolder
+from deep_patch_learning.runs.checkpoint import read_checkpoint
+from deep_patch_learning.runs.folder import RunFolder
+from deep_patch_learning.training.fit import train_prepared
+from deep_patch_learning.training.self_training import GivenBoxesTrainer, boxes_of_tags, check_teacher, find_given
 
 CLASSES = ("bus", "cat", "dog")
 
@@ -135,7 +134,7 @@ def second_recipe(small_recipe: Recipe) -> Recipe:
 
 
 def test_all_learn_from_the_given_boxes_but_the_two_streams(
-    second_recipe: Recipe, small_prepared: verbs.Prepared, tmp_path: Path
+    second_recipe: Recipe, small_prepared: Prepared, tmp_path: Path
 ) -> None:
     pictures = small_prepared.pictures
     given = [
@@ -168,7 +167,7 @@ def test_all_learn_from_the_given_boxes_but_the_two_streams(
 
 
 def test_a_second_round_stops_and_resumes_without_the_first(
-    second_recipe: Recipe, small_run: Path, small_prepared: verbs.Prepared, tmp_path: Path
+    second_recipe: Recipe, small_run: Path, small_prepared: Prepared, tmp_path: Path
 ) -> None:
     teacher, recipe = tmp_path / "first", second_recipe.replace(steps=6)
     shutil.copytree(small_run, teacher)
@@ -177,7 +176,7 @@ def test_a_second_round_stops_and_resumes_without_the_first(
     labels = small_prepared.pictures.labels
     assert all(set(one.classes) == set(np.flatnonzero(row == 1)) for one, row in zip(given, labels, strict=True))
     assert waiting(tmp_path / "whole").exists()
-    verbs.train(small_prepared, recipe, tmp_path / "whole", device="cpu", given=given)
+    train_prepared(small_prepared, recipe, tmp_path / "whole", device="cpu", given=given)
     assert not waiting(tmp_path / "whole").exists()
     lines = (tmp_path / "whole" / "given_boxes.jsonl").read_text().splitlines()[1:]
     assert [json.loads(line)["image"] for line in lines] == list(small_prepared.pictures.names)
@@ -194,7 +193,7 @@ def test_a_second_round_stops_and_resumes_without_the_first(
     assert first.fit(stop_at_three) is False
     shutil.rmtree(teacher)
     again = find_given(small_prepared, recipe, run.folder)
-    verbs.train(small_prepared, recipe, run.folder, device="cpu", given=again)
+    train_prepared(small_prepared, recipe, run.folder, device="cpu", given=again)
     a, b = (read_checkpoint(tmp_path / name / "weights.safetensors")[1] for name in ("whole", "halves"))
     assert all(torch.equal(a[name], b[name]) for name in a)
 
@@ -202,7 +201,7 @@ def test_a_second_round_stops_and_resumes_without_the_first(
 def test_found_boxes_wait_for_a_training_that_failed_to_begin(
     second_recipe: Recipe,
     small_run: Path,
-    small_prepared: verbs.Prepared,
+    small_prepared: Prepared,
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
@@ -211,7 +210,7 @@ def test_found_boxes_wait_for_a_training_that_failed_to_begin(
     def never(*arguments: object, **options: object) -> None:
         raise AssertionError("the boxes were found again")
 
-    monkeypatch.setattr(verbs, "predict", never)
+    monkeypatch.setattr("deep_patch_learning.training.self_training.predict_prepared", never)
     second = find_given(small_prepared, second_recipe, tmp_path / "run", [small_run], "cpu")
     assert first is not None
     assert second is not None
@@ -221,7 +220,7 @@ def test_found_boxes_wait_for_a_training_that_failed_to_begin(
 
 
 def test_several_runs_agree_on_boxes(
-    second_recipe: Recipe, small_run: Path, small_prepared: verbs.Prepared, tmp_path: Path
+    second_recipe: Recipe, small_run: Path, small_prepared: Prepared, tmp_path: Path
 ) -> None:
     twin = tmp_path / "twin"
     shutil.copytree(small_run, twin)
@@ -244,7 +243,7 @@ def test_several_runs_agree_on_boxes(
 
 
 def test_what_a_second_round_needs(
-    second_recipe: Recipe, small_recipe: Recipe, small_run: Path, small_prepared: verbs.Prepared, tmp_path: Path
+    second_recipe: Recipe, small_recipe: Recipe, small_run: Path, small_prepared: Prepared, tmp_path: Path
 ) -> None:
     assert find_given(small_prepared, small_recipe, tmp_path / "run") is None
     with pytest.raises(RunError, match="--boxes-from RUN"):
@@ -257,7 +256,7 @@ def test_what_a_second_round_needs(
     with pytest.raises(RunError, match="knows other classes"):
         check_teacher(second_recipe, tmp_path / "run", [small_run], ("lion",))
     with pytest.raises(RunError, match="do not fit together"):
-        verbs.train(small_prepared, second_recipe, tmp_path / "run", device="cpu")
+        train_prepared(small_prepared, second_recipe, tmp_path / "run", device="cpu")
     only_tags = tmp_path / "tags"
     shutil.copytree(small_run, only_tags)
     (only_tags / "config.toml").write_text(small_recipe.replace(heads=("classification",)).to_toml())

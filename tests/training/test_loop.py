@@ -14,15 +14,16 @@ import pytest
 import torch
 from trainers import trainer
 
-from deep_patch_learning import verbs
-from deep_patch_learning.data.tags import read_tags
-from deep_patch_learning.errors import RunError, TrainingError
+from deep_patch_learning.common.errors import RunError, TrainingError
+from deep_patch_learning.data.readers.read import read_tags
 from deep_patch_learning.model.network import ALL_HEADS
-from deep_patch_learning.training.checkpoint import read_checkpoint
+from deep_patch_learning.patches.prepare import Prepared, prepare
+from deep_patch_learning.recipe.build import recipe_patches
+from deep_patch_learning.recipe.presets import paper
+from deep_patch_learning.recipe.recipe import Recipe
+from deep_patch_learning.runs.checkpoint import read_checkpoint
+from deep_patch_learning.runs.folder import RunFolder
 from deep_patch_learning.training.loop import make_optimiser
-from deep_patch_learning.training.recipe import Recipe, recipe_patches
-from deep_patch_learning.training.recipes import paper
-from deep_patch_learning.training.run import RunFolder
 
 
 def same_weights(first: Path, second: Path) -> bool:
@@ -30,7 +31,7 @@ def same_weights(first: Path, second: Path) -> bool:
     return a.keys() == b.keys() and all(torch.equal(a[name], b[name]) for name in a)
 
 
-def test_a_run_folder_holds_everything(small_run: Path, small_prepared: verbs.Prepared, small_recipe: Recipe) -> None:
+def test_a_run_folder_holds_everything(small_run: Path, small_prepared: Prepared, small_recipe: Recipe) -> None:
     run = RunFolder(small_run)
     assert Recipe.load(run.config) == small_recipe
     assert run.describe()["classes"] == list(small_prepared.pictures.classes)
@@ -46,7 +47,7 @@ def test_a_run_folder_holds_everything(small_run: Path, small_prepared: verbs.Pr
 
 
 def test_stopped_and_resumed_equals_never_stopped(
-    small_prepared: verbs.Prepared, small_recipe: Recipe, small_run: Path, tmp_path: Path
+    small_prepared: Prepared, small_recipe: Recipe, small_run: Path, tmp_path: Path
 ) -> None:
     first = trainer(small_prepared, small_recipe, tmp_path / "run")
 
@@ -65,14 +66,16 @@ def test_stopped_and_resumed_equals_never_stopped(
 KILLED = """
 import sys
 from pathlib import Path
-from deep_patch_learning import verbs
-from deep_patch_learning.data.tags import read_tags
+from deep_patch_learning.patches.prepare import prepare
+from deep_patch_learning.training.fit import train_prepared
+from deep_patch_learning.data.readers.read import read_tags
 from deep_patch_learning.training.loop import Writing
-from deep_patch_learning.training.recipe import Recipe, recipe_patches
+from deep_patch_learning.recipe.build import recipe_patches
+from deep_patch_learning.recipe.recipe import Recipe
 listing, config, patches, out = map(Path, sys.argv[1:])
 recipe = Recipe.load(config)
-prepared = verbs.prepare(read_tags(listing, "train"), recipe_patches(recipe), patches)
-verbs.train(prepared, recipe, out, device="cpu", writing=Writing(log_steps=1, checkpoint_seconds=0))
+prepared = prepare(read_tags(listing, "train"), recipe_patches(recipe), patches)
+train_prepared(prepared, recipe, out, device="cpu", writing=Writing(log_steps=1, checkpoint_seconds=0))
 """
 
 
@@ -114,7 +117,7 @@ def test_killed_at_random_moments_resumes_to_the_same_weights(
     ids=["the paper's heads", "with a refinement"],
 )
 def test_two_passes_equal_one_of_both_images(
-    changes: dict, rtol: float, small_prepared: verbs.Prepared, small_recipe: Recipe, tmp_path: Path
+    changes: dict, rtol: float, small_prepared: Prepared, small_recipe: Recipe, tmp_path: Path
 ) -> None:
     """Accumulation keeps the gradient of the whole batch; at one scale and without dropout nothing else differs."""
     recipe = small_recipe.replace(scales=(96,), steps=2, images_per_pass=4, warmup_steps=1, **changes)
@@ -129,7 +132,7 @@ def test_two_passes_equal_one_of_both_images(
 
 
 def test_a_pass_that_does_not_fit_the_memory_is_taken_in_halves(
-    small_prepared: verbs.Prepared, small_recipe: Recipe, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    small_prepared: Prepared, small_recipe: Recipe, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """The gradient stays that of the whole step, also of what was begun before the memory ran out."""
     recipe = small_recipe.replace(scales=(96,), steps=3, images_per_pass=4, warmup_steps=1)
@@ -156,7 +159,7 @@ def test_a_pass_that_does_not_fit_the_memory_is_taken_in_halves(
 
 
 def test_one_picture_too_large_for_the_memory_is_a_clear_error(
-    small_prepared: verbs.Prepared, small_recipe: Recipe, tmp_path: Path
+    small_prepared: Prepared, small_recipe: Recipe, tmp_path: Path
 ) -> None:
     made = trainer(small_prepared, small_recipe, tmp_path / "run")
 
@@ -168,7 +171,7 @@ def test_one_picture_too_large_for_the_memory_is_a_clear_error(
         made.fit()
 
 
-def test_heads_alone_come_first(small_prepared: verbs.Prepared, small_recipe: Recipe, tmp_path: Path) -> None:
+def test_heads_alone_come_first(small_prepared: Prepared, small_recipe: Recipe, tmp_path: Path) -> None:
     recipe = small_recipe.replace(head_first_steps=3, steps=1, freeze_backbone=False, warmup_steps=1)
     made = trainer(small_prepared, recipe, tmp_path / "run")
     before = {name: value.clone() for name, value in made.bare.state_dict().items()}
@@ -197,7 +200,7 @@ def test_a_frozen_backbone_does_not_move(small_run: Path, small_recipe: Recipe) 
 
 
 def test_frozen_stages_do_not_move_and_the_others_do(
-    small_prepared: verbs.Prepared, small_recipe: Recipe, tmp_path: Path
+    small_prepared: Prepared, small_recipe: Recipe, tmp_path: Path
 ) -> None:
     recipe = small_recipe.replace(freeze_backbone=False, frozen_stages=1, steps=2, warmup_steps=1)
     made = trainer(small_prepared, recipe, tmp_path / "run")
@@ -210,7 +213,7 @@ def test_frozen_stages_do_not_move_and_the_others_do(
 
 
 def test_more_frozen_stages_than_there_are_is_a_clear_error(
-    small_prepared: verbs.Prepared, small_recipe: Recipe, tmp_path: Path
+    small_prepared: Prepared, small_recipe: Recipe, tmp_path: Path
 ) -> None:
     with pytest.raises(TrainingError, match=r"frozen_stages = 3, but tiny has 2 stages.*freeze_backbone=true"):
         trainer(small_prepared, small_recipe.replace(frozen_stages=3), tmp_path / "run")
@@ -218,7 +221,7 @@ def test_more_frozen_stages_than_there_are_is_a_clear_error(
 
 @pytest.mark.parametrize("heads", [("classification", "discovery"), ("classification",), ("discovery",)])
 def test_a_loss_that_is_not_finite_stops_with_a_clear_word(
-    heads: tuple[str, ...], small_prepared: verbs.Prepared, small_recipe: Recipe, tmp_path: Path
+    heads: tuple[str, ...], small_prepared: Prepared, small_recipe: Recipe, tmp_path: Path
 ) -> None:
     recipe = small_recipe.replace(heads=heads, learning_rate=1e30, clip_norm=0.0, optimiser="sgd", schedule="steps")
     made = trainer(small_prepared, recipe, tmp_path / "run", log_steps=2)
@@ -228,7 +231,7 @@ def test_a_loss_that_is_not_finite_stops_with_a_clear_word(
 
 
 def test_a_good_checkpoint_survives_a_loss_that_is_not_finite(
-    small_prepared: verbs.Prepared, small_recipe: Recipe, tmp_path: Path
+    small_prepared: Prepared, small_recipe: Recipe, tmp_path: Path
 ) -> None:
     made = trainer(small_prepared, small_recipe, tmp_path / "run", log_steps=1)
 
@@ -246,7 +249,7 @@ def test_a_good_checkpoint_survives_a_loss_that_is_not_finite(
 
 
 def test_other_settings_do_not_continue_a_run(
-    small_run: Path, small_recipe: Recipe, small_prepared: verbs.Prepared, small_world: Path
+    small_run: Path, small_recipe: Recipe, small_prepared: Prepared, small_world: Path
 ) -> None:
     with pytest.raises(RunError, match=r"steps was 12, now 13.*new folder with --out"):
         RunFolder(small_run).begin(small_recipe.replace(steps=13), small_prepared.pictures, {})
@@ -255,7 +258,7 @@ def test_other_settings_do_not_continue_a_run(
 
 
 def test_a_folder_with_other_files_is_left_alone(
-    tmp_path: Path, small_recipe: Recipe, small_prepared: verbs.Prepared
+    tmp_path: Path, small_recipe: Recipe, small_prepared: Prepared
 ) -> None:
     (tmp_path / "thesis.tex").write_text("years of work")
     with pytest.raises(RunError, match="holds other files and no run"):
@@ -265,7 +268,7 @@ def test_a_folder_with_other_files_is_left_alone(
         RunFolder(tmp_path / "thesis.tex").begin(small_recipe, small_prepared.pictures, {})
 
 
-def test_a_damaged_checkpoint_is_named(small_prepared: verbs.Prepared, small_recipe: Recipe, tmp_path: Path) -> None:
+def test_a_damaged_checkpoint_is_named(small_prepared: Prepared, small_recipe: Recipe, tmp_path: Path) -> None:
     made = trainer(small_prepared, small_recipe, tmp_path / "run")
     made.save()
     made.run.checkpoint.write_bytes(made.run.checkpoint.read_bytes()[:100])
@@ -274,7 +277,7 @@ def test_a_damaged_checkpoint_is_named(small_prepared: verbs.Prepared, small_rec
 
 
 def test_weights_that_are_not_finite_are_never_saved(
-    small_prepared: verbs.Prepared, small_recipe: Recipe, tmp_path: Path
+    small_prepared: Prepared, small_recipe: Recipe, tmp_path: Path
 ) -> None:
     made = trainer(small_prepared, small_recipe, tmp_path / "run")
     with torch.no_grad():
@@ -284,29 +287,29 @@ def test_weights_that_are_not_finite_are_never_saved(
     assert not made.run.checkpoint.exists()
 
 
-def test_two_trainings_in_one_folder(small_prepared: verbs.Prepared, small_recipe: Recipe, tmp_path: Path) -> None:
+def test_two_trainings_in_one_folder(small_prepared: Prepared, small_recipe: Recipe, tmp_path: Path) -> None:
     made = trainer(small_prepared, small_recipe, tmp_path / "run")
     with made.run.locked(), pytest.raises(RunError, match="another process is training there"):
         made.fit()
 
 
-def test_pictures_of_extreme_shape_can_be_trained_on(small_prepared: verbs.Prepared, tmp_path: Path) -> None:
+def test_pictures_of_extreme_shape_can_be_trained_on(small_prepared: Prepared, tmp_path: Path) -> None:
     from PIL import Image
 
-    from deep_patch_learning.training.recipes import modern
+    from deep_patch_learning.recipe.presets import modern
 
     thin = tmp_path / "thin.png"
     Image.fromarray(np.random.default_rng(0).integers(0, 256, (3, 300, 3), np.uint8)).save(thin)
     one = small_prepared.pictures.subset([0])
     pictures = type(one)(one.classes, one.names, (thin,), one.labels)
-    prepared = verbs.Prepared(pictures, [np.array([[0, 0, 300, 3]])], [])
+    prepared = Prepared(pictures, [np.array([[0, 0, 300, 3]])], [])
     for backbone in ("alexnet", "caffenet"):
         recipe = modern(backbone, steps=1).replace(weights="", scales=(240,), batch_images=1, images_per_pass=1)
         assert trainer(prepared, recipe, tmp_path / backbone).fit()
 
 
 def test_bias_rules_of_the_paper() -> None:
-    from deep_patch_learning.model.build import build_network
+    from deep_patch_learning.recipe.build import build_network
 
     network = build_network("caffenet", 20)[0]
     groups = make_optimiser(network, paper()).param_groups
@@ -317,13 +320,13 @@ def test_bias_rules_of_the_paper() -> None:
     assert len(rules) == len(list(network.parameters()))
 
 
-def test_nothing_to_train_on(small_prepared: verbs.Prepared, small_recipe: Recipe, tmp_path: Path) -> None:
-    empty = verbs.Prepared(small_prepared.pictures.subset([]), [], [])
+def test_nothing_to_train_on(small_prepared: Prepared, small_recipe: Recipe, tmp_path: Path) -> None:
+    empty = Prepared(small_prepared.pictures.subset([]), [], [])
     with pytest.raises(TrainingError, match="no picture to train on"):
         trainer(empty, small_recipe, tmp_path / "run")
 
 
-def test_training_learns(small_prepared: verbs.Prepared, small_recipe: Recipe, tmp_path: Path) -> None:
+def test_training_learns(small_prepared: Prepared, small_recipe: Recipe, tmp_path: Path) -> None:
     made = trainer(small_prepared, small_recipe.replace(steps=200), tmp_path / "run")
     made.fit()
     log = made.run.read_log()
@@ -332,7 +335,8 @@ def test_training_learns(small_prepared: verbs.Prepared, small_recipe: Recipe, t
 
 def test_what_trains_never_imports_the_boxes() -> None:
     code = (
-        "import sys, deep_patch_learning.verbs, deep_patch_learning.training.loop, deep_patch_learning.data.tags;"
+        "import sys, deep_patch_learning.training.fit;"
+        "import deep_patch_learning.training.loop, deep_patch_learning.data.readers.read;"
         "print([m for m in sys.modules if m.endswith('data.truth')])"
     )
     found = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
@@ -346,7 +350,7 @@ def test_broken_pictures_are_named_and_left_out(
     broken = tmp_path / "broken.jpg"
     broken.write_bytes(pictures.paths[0].read_bytes()[:2000])
     mixed = type(pictures)(pictures.classes, pictures.names, (broken, *pictures.paths[1:]), pictures.labels)
-    prepared = verbs.prepare(mixed, recipe_patches(small_recipe), tmp_path / "patches")
+    prepared = prepare(mixed, recipe_patches(small_recipe), tmp_path / "patches")
     assert prepared.pictures.names == pictures.names[1:]
     assert [path for path, _ in prepared.broken] == [broken]
     said = capsys.readouterr().err
@@ -356,7 +360,7 @@ def test_broken_pictures_are_named_and_left_out(
 
 
 def test_a_disk_that_is_full_is_a_clear_error_and_keeps_what_was_saved(
-    small_prepared: verbs.Prepared, small_recipe: Recipe, tmp_path: Path
+    small_prepared: Prepared, small_recipe: Recipe, tmp_path: Path
 ) -> None:
     resource = pytest.importorskip("resource")
     made = trainer(small_prepared, small_recipe, tmp_path / "run")

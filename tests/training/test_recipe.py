@@ -2,9 +2,10 @@
 
 import pytest
 
-from deep_patch_learning.errors import RunError
-from deep_patch_learning.training.recipe import Recipe, recipe_patches
-from deep_patch_learning.training.recipes import RECIPES, choose, modern, paper
+from deep_patch_learning.common.errors import RunError
+from deep_patch_learning.recipe.build import recipe_patches
+from deep_patch_learning.recipe.presets import RECIPES, choose, modern, paper
+from deep_patch_learning.recipe.recipe import Recipe
 
 
 def test_the_papers_numbers() -> None:

@@ -9,19 +9,21 @@ import pytest
 import torch
 from trainers import trainer
 
-from deep_patch_learning import verbs
-from deep_patch_learning.errors import RunError, TrainingError
-from deep_patch_learning.loading import load
+from deep_patch_learning.common.errors import RunError, TrainingError
+from deep_patch_learning.inference.loading import load
+from deep_patch_learning.inference.model import Picture, score_pictures
+from deep_patch_learning.inference.selection import Picking
 from deep_patch_learning.model.network import ALL_HEADS, HEADS
-from deep_patch_learning.model.offsets import decoded, inside
-from deep_patch_learning.model.seeds import Several, Vote
-from deep_patch_learning.picking import Picking
-from deep_patch_learning.predict import Picture, score_pictures
-from deep_patch_learning.training.checkpoint import read_checkpoint, save_checkpoint
+from deep_patch_learning.patches.prepare import Prepared
+from deep_patch_learning.recipe.build import recipe_losses
+from deep_patch_learning.recipe.presets import choose, fast, heads_of, modern, refined
+from deep_patch_learning.recipe.recipe import Recipe
+from deep_patch_learning.refinement.seeds import Several, Vote
+from deep_patch_learning.refinement.targets import decoded, inside
+from deep_patch_learning.runs.checkpoint import read_checkpoint, save_checkpoint
+from deep_patch_learning.runs.folder import RunFolder
+from deep_patch_learning.training.fit import train_prepared
 from deep_patch_learning.training.loop import make_optimiser
-from deep_patch_learning.training.recipe import Recipe, recipe_refinement
-from deep_patch_learning.training.recipes import choose, fast, heads_of, modern, refined
-from deep_patch_learning.training.run import RunFolder
 
 
 @pytest.fixture(scope="module")
@@ -30,20 +32,18 @@ def refined_recipe(small_recipe: Recipe) -> Recipe:
 
 
 @pytest.fixture(scope="module")
-def refined_run(
-    refined_recipe: Recipe, small_prepared: verbs.Prepared, tmp_path_factory: pytest.TempPathFactory
-) -> Path:
+def refined_run(refined_recipe: Recipe, small_prepared: Prepared, tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("refined") / "run"
-    verbs.train(small_prepared, refined_recipe, folder, device="cpu")
+    train_prepared(small_prepared, refined_recipe, folder, device="cpu")
     return folder
 
 
-def pictures_of(prepared: verbs.Prepared, count: int) -> list[Picture]:
+def pictures_of(prepared: Prepared, count: int) -> list[Picture]:
     return [Picture(str(i), prepared.pictures.read(i), prepared.patches[i][:60]) for i in range(count)]
 
 
 def test_stopped_and_resumed_equals_never_stopped(
-    refined_recipe: Recipe, refined_run: Path, small_prepared: verbs.Prepared, tmp_path: Path
+    refined_recipe: Recipe, refined_run: Path, small_prepared: Prepared, tmp_path: Path
 ) -> None:
     first = trainer(small_prepared, refined_recipe, tmp_path / "run")
 
@@ -66,7 +66,7 @@ def test_stopped_and_resumed_equals_never_stopped(
 
 
 @pytest.mark.parametrize("seeds", ["best", "vote", "several", "clusters"])
-def test_every_head_moves(seeds: str, refined_recipe: Recipe, small_prepared: verbs.Prepared, tmp_path: Path) -> None:
+def test_every_head_moves(seeds: str, refined_recipe: Recipe, small_prepared: Prepared, tmp_path: Path) -> None:
     recipe = refined_recipe.replace(seeds=seeds, steps=2, warmup_steps=1, by_cluster=seeds == "clusters")
     made = trainer(small_prepared, recipe, tmp_path / "run")
     before = {name: value.clone() for name, value in made.bare.named_parameters()}
@@ -76,7 +76,7 @@ def test_every_head_moves(seeds: str, refined_recipe: Recipe, small_prepared: ve
 
 
 def test_a_loss_that_is_not_finite_stops_with_a_clear_word(
-    refined_recipe: Recipe, small_prepared: verbs.Prepared, tmp_path: Path
+    refined_recipe: Recipe, small_prepared: Prepared, tmp_path: Path
 ) -> None:
     recipe = refined_recipe.replace(
         heads=("refinement",), learning_rate=1e30, clip_norm=0.0, optimiser="sgd", schedule="steps"
@@ -85,17 +85,13 @@ def test_a_loss_that_is_not_finite_stops_with_a_clear_word(
         trainer(small_prepared, recipe, tmp_path / "run").fit()
 
 
-def test_heads_learn_at_the_rate_of_heads(
-    refined_recipe: Recipe, small_prepared: verbs.Prepared, tmp_path: Path
-) -> None:
+def test_heads_learn_at_the_rate_of_heads(refined_recipe: Recipe, small_prepared: Prepared, tmp_path: Path) -> None:
     network = trainer(small_prepared, refined_recipe, tmp_path / "run").bare
     factors = {id(p): g["factor"] for g in make_optimiser(network, refined_recipe).param_groups for p in g["params"]}
     assert factors[id(network.refinement.classifiers.weight)] == refined_recipe.head_learning_rate
 
 
-def test_boxes_are_moved_and_ranked_by_the_mean_of_the_classifiers(
-    refined_run: Path, small_prepared: verbs.Prepared
-) -> None:
+def test_boxes_are_moved_and_ranked_by_the_mean_of_the_classifiers(refined_run: Path, small_prepared: Prepared) -> None:
     scales = (96, 128)
     model = load(refined_run, "cpu", scales)
     torch.nn.init.normal_(model.network.refinement.regressor.bias)
@@ -116,9 +112,7 @@ def test_boxes_are_moved_and_ranked_by_the_mean_of_the_classifiers(
 
 
 @pytest.mark.parametrize("vote", [False, True])
-def test_several_pictures_in_a_pass_change_nothing(
-    vote: bool, refined_run: Path, small_prepared: verbs.Prepared
-) -> None:
+def test_several_pictures_in_a_pass_change_nothing(vote: bool, refined_run: Path, small_prepared: Prepared) -> None:
     model = load(refined_run, "cpu")
     model.picking = Picking(vote)
     pictures = pictures_of(small_prepared, 5)
@@ -143,7 +137,7 @@ def test_a_vote_of_probabilities_elects_the_whole() -> None:
 
 
 def test_tags_of_the_refinement_alone_and_beside_the_papers_heads(
-    refined_run: Path, refined_recipe: Recipe, small_prepared: verbs.Prepared, tmp_path: Path
+    refined_run: Path, refined_recipe: Recipe, small_prepared: Prepared, tmp_path: Path
 ) -> None:
     pictures = pictures_of(small_prepared, 2)
     model = load(refined_run, "cpu")
@@ -151,7 +145,9 @@ def test_tags_of_the_refinement_alone_and_beside_the_papers_heads(
     model.two_stream_tags = True
     added = [found.image_scores for found in model.predict_pictures(pictures)]
     assert all((more < less).any() for more, less in zip(added, paper, strict=True))
-    verbs.train(small_prepared, refined_recipe.replace(heads=("refinement",), steps=1), tmp_path / "run", device="cpu")
+    train_prepared(
+        small_prepared, refined_recipe.replace(heads=("refinement",), steps=1), tmp_path / "run", device="cpu"
+    )
     found = load(tmp_path / "run", "cpu").predict(small_prepared.pictures.read(0))
     assert np.isfinite(found.image_scores).all()
     assert len(found.found_boxes)
@@ -159,7 +155,7 @@ def test_tags_of_the_refinement_alone_and_beside_the_papers_heads(
 
 
 def test_a_run_from_before_the_refinement_loads_and_resumes(
-    small_run: Path, small_recipe: Recipe, small_prepared: verbs.Prepared, tmp_path: Path
+    small_run: Path, small_recipe: Recipe, small_prepared: Prepared, tmp_path: Path
 ) -> None:
     new = ("refinement", "seed", "foreground", "background", "by_cluster", "regression", "two_stream_tags")
     lines = small_recipe.to_toml().splitlines(keepends=True)
@@ -189,9 +185,9 @@ def test_weights_without_a_refinement_do_not_pass_for_ones_with_it(
 def test_recipe_and_heads_by_name() -> None:
     recipe = choose("refined", "", 0, ["seeds=several", "seeds_per_class=7", "seed_share=0.3"], {"backbone": "vgg16"})
     assert recipe.heads == ALL_HEADS
-    assert recipe_refinement(recipe).seeds == Several(7, 0.3, 0.5)
-    voted = recipe_refinement(refined().replace(seed_sharpness=2.0, seed_area_power=0.5))
-    assert voted.seeds == Vote(2.0, 0.5)  # and not the vote's settings of testing
+    assert recipe_losses(recipe).refinement.seeds == Several(7, 0.3, 0.5)
+    voted = recipe_losses(refined().replace(seed_sharpness=2.0, seed_area_power=0.5))
+    assert voted.refinement.seeds == Vote(2.0, 0.5)  # and not the vote's settings of testing
     assert choose("modern", "", 0, [], {}) == modern()
     assert choose("refined", "both", 0, [], {}).heads == HEADS
     assert (heads_of("all"), heads_of("both"), heads_of("refinement")) == (ALL_HEADS, HEADS, ("refinement",))

@@ -2,26 +2,29 @@
 
 from pathlib import Path
 
-from deep_patch_learning import verbs
-from deep_patch_learning.data.tags import read_tags
+from deep_patch_learning.data.readers.read import read_tags
 from deep_patch_learning.data.truth import read_truth
 from deep_patch_learning.data.world import make_world
-from deep_patch_learning.loading import load, recipe_picking
-from deep_patch_learning.training.recipe import Recipe, recipe_patches
-from deep_patch_learning.training.recipes import refined_world, world
+from deep_patch_learning.evaluation.measure import measure_predictions
+from deep_patch_learning.inference.loading import load, recipe_picking
+from deep_patch_learning.inference.stream import predict_prepared
+from deep_patch_learning.patches.prepare import prepare
+from deep_patch_learning.recipe.build import recipe_patches
+from deep_patch_learning.recipe.presets import refined_world, world
+from deep_patch_learning.recipe.recipe import Recipe
+from deep_patch_learning.training.fit import train_prepared
 
 
 def measured(recipe: Recipe, listing: Path, folder: Path, **picking: str) -> dict:
     """Return the figures on test pictures after training on the others."""
     training, testing = (
-        verbs.prepare(read_tags(listing, split), recipe_patches(recipe), folder / "patches")
-        for split in ("train", "test")
+        prepare(read_tags(listing, split), recipe_patches(recipe), folder / "patches") for split in ("train", "test")
     )
-    verbs.train(training, recipe, folder / recipe.name, device="cpu")
+    train_prepared(training, recipe, folder / recipe.name, device="cpu")
     model = load(folder / recipe.name, "cpu")
     model.picking = recipe_picking(recipe.replace(**picking))
     truth = read_truth(listing, testing.pictures)
-    return verbs.measure(verbs.predict(model, testing), testing.pictures.labels, truth)
+    return measure_predictions(predict_prepared(model, testing), testing.pictures.labels, truth)
 
 
 def test_the_refinement_finds_more_of_all_objects(tmp_path: Path) -> None:

@@ -6,10 +6,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from deep_patch_learning import verbs
-from deep_patch_learning.training.recipes import choose, modern
-from deep_patch_learning.training.run import RunFolder
-from deep_patch_learning.training.sizing import MOST_VISITS, choose_sized, in_words, steps_for, visits_for
+from deep_patch_learning.patches.prepare import Prepared
+from deep_patch_learning.recipe.presets import choose, modern
+from deep_patch_learning.recipe.sizing import MOST_VISITS, choose_sized, in_words, steps_for, visits_for
+from deep_patch_learning.runs.folder import RunFolder
 
 ASKED = ("modern", "", 0)
 
@@ -35,31 +35,31 @@ def test_more_pictures_never_take_fewer_visits_nor_more_of_each(pictures: int, m
 
 
 def test_the_pictures_decide_where_nobody_else_does(tmp_path: Path) -> None:
-    recipe, said = choose_sized(*ASKED, [], {}, 2_501, RunFolder(tmp_path / "new"))
+    recipe, said = choose_sized(*ASKED, [], {}, 2_501, None)
     assert recipe == modern(steps=1_000)  # warm-up and all else fit the steps
     assert said.startswith("2,501 pictures: 1,000 steps")
-    smaller, _ = choose_sized(*ASKED, ["batch_images=4"], {}, 2_501, RunFolder(tmp_path / "new"))
+    smaller, _ = choose_sized(*ASKED, ["batch_images=4"], {}, 2_501, None)
     assert (smaller.steps, smaller.batch_images) == (2_000, 4)
 
 
 @pytest.mark.parametrize(("changes", "options"), [([], {"steps": 70}), (["steps = 70"], {})])
 def test_given_steps_win(changes: list[str], options: dict[str, int], tmp_path: Path) -> None:
-    recipe, said = choose_sized(*ASKED, changes, options, 2_501, RunFolder(tmp_path / "new"))
+    recipe, said = choose_sized(*ASKED, changes, options, 2_501, None)
     assert recipe == modern(steps=70)
     assert said == ""
 
 
 @pytest.mark.parametrize("name", ["paper", "world"])
 def test_recipes_with_steps_of_their_own_keep_them(name: str, tmp_path: Path) -> None:
-    recipe, said = choose_sized(name, "", 0, [], {}, 2_501, RunFolder(tmp_path / "new"))
+    recipe, said = choose_sized(name, "", 0, [], {}, 2_501, None)
     assert recipe == choose(name, "", 0, [], {})
     assert said == ""
 
 
-def test_a_run_that_was_begun_keeps_its_steps(tmp_path: Path, small_prepared: verbs.Prepared) -> None:
+def test_a_run_that_was_begun_keeps_its_steps(tmp_path: Path, small_prepared: Prepared) -> None:
     run = RunFolder(tmp_path / "run")
     run.begin(modern(steps=123), small_prepared.pictures, {})
-    recipe, said = choose_sized(*ASKED, [], {}, len(small_prepared.pictures), run)
+    recipe, said = choose_sized(*ASKED, [], {}, len(small_prepared.pictures), run.begun_with())
     run.check(recipe)
     assert recipe.steps == 123
     assert said == ""

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 import torch
 
-from deep_patch_learning.training.checkpoint import read_checkpoint
+from deep_patch_learning.runs.checkpoint import read_checkpoint
 
 SETTINGS = ("batch_images=8", "images_per_pass=2", "max_patches=16", "filters=16", "scales=96,128", "warmup_steps=2")
 

@@ -6,8 +6,9 @@ from collections import Counter
 import numpy as np
 import pytest
 
-from deep_patch_learning.training.recipes import paper, world
-from deep_patch_learning.training.visits import VisitPlan, ahead, draw_patches
+from deep_patch_learning.data.store import prefetch
+from deep_patch_learning.recipe.presets import paper, world
+from deep_patch_learning.training.samples import VisitPlan, draw_patches
 
 
 def test_an_epoch_shows_each_picture_plain_and_mirrored() -> None:
@@ -51,14 +52,14 @@ def test_patches_are_drawn_without_repetition() -> None:
 
 def test_ahead_keeps_the_order_and_passes_errors_on() -> None:
     for threads in (0, 3):
-        assert list(ahead(lambda x: x * x, range(20), depth=3, threads=threads)) == [x * x for x in range(20)]
+        assert list(prefetch(lambda x: x * x, range(20), depth=3, threads=threads)) == [x * x for x in range(20)]
 
     def fail(x: int) -> int:
         if x == 3:
             raise ValueError("three")
         return x
 
-    made = ahead(fail, range(10))
+    made = prefetch(fail, range(10))
     assert [next(made) for _ in range(3)] == [0, 1, 2]
     with pytest.raises(ValueError, match="three"):
         next(made)
@@ -66,7 +67,7 @@ def test_ahead_keeps_the_order_and_passes_errors_on() -> None:
 
 def test_ahead_leaves_no_thread_behind_when_it_is_dropped() -> None:
     before = threading.active_count()
-    made = ahead(lambda x: x, range(100))
+    made = prefetch(lambda x: x, range(100))
     next(made)
     made.close()
     assert threading.active_count() == before

@@ -81,3 +81,8 @@ def unreadable(
             pool.shutdown(wait=False, cancel_futures=True)
             raise
     return found
+
+
+def limited(pictures: TaggedPictures, limit: int | None) -> TaggedPictures:
+    """Return the first `limit` pictures, or all."""
+    return pictures if limit is None else pictures.subset(range(min(limit, len(pictures))))

@@ -18,7 +18,7 @@ from typing import Any
 from urllib.error import HTTPError
 from urllib.request import Request, urlopen
 
-from deep_patch_learning.errors import DataError, did_you_mean
+from deep_patch_learning.common.errors import DataError, did_you_mean
 
 _CHUNK = 1 << 20
 _TIMEOUT = 60  # seconds without a byte

@@ -1,11 +1,12 @@
 """Reading a picture from disk: RGB, upright, or a clear error."""
 
+from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
 from PIL import Image, UnidentifiedImageError
 
-from deep_patch_learning.errors import DataError
+from deep_patch_learning.common.errors import DataError, did_you_mean
 
 IMAGE_SUFFIXES = frozenset({".jpg", ".jpeg", ".png", ".bmp", ".webp", ".tif", ".tiff", ".gif"})
 
@@ -110,3 +111,21 @@ def _reason(path: Path, error: Exception) -> str:
         found = f"found {start!r} at its start" if start else "the file is empty (0 bytes)"
         return f"not an image that can be read: {found}. {mend}"
     return f"the image is broken ({error or type(error).__name__}). {mend}"
+
+
+def image_files(places: Sequence[Path]) -> list[Path]:
+    """Return the image files among `places` and in the folders among them, each once, in order."""
+    files: list[Path] = []
+    for place in places:
+        if place.is_dir():
+            inside = sorted(p for p in place.rglob("*") if p.suffix.lower() in IMAGE_SUFFIXES and p.is_file())
+            if not inside:
+                raise DataError(f"{place}: holds no images ({', '.join(sorted(IMAGE_SUFFIXES))}).")
+            files += inside
+        elif place.exists():
+            files.append(place)
+        else:
+            beside = [p.name for p in place.parent.iterdir()] if place.parent.is_dir() else []
+            hint = did_you_mean(place.name, beside) if beside else ""
+            raise DataError(f"{place}: there is no such image or folder.{hint if 'Did you' in hint else ''}")
+    return list(dict.fromkeys(files))

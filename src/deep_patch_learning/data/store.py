@@ -2,14 +2,17 @@
 
 import os
 import threading
-from collections.abc import Callable, Iterator
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from typing import TypeVar
 
 import torch
 from torch import Tensor
 
 from deep_patch_learning.data.dataset import TaggedPictures
 from deep_patch_learning.data.images import image_size
+
+Made = TypeVar("Made")
 
 SHARE = 0.4  # of what is free on the device or in the host's memory may be filled with pictures
 AT_HAND = 4 << 30  # bytes kept on a machine without a GPU
@@ -90,3 +93,25 @@ def _free_memory() -> int:
         return os.sysconf("SC_AVPHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
     except (ValueError, OSError, AttributeError):  # a system that does not say: take it that there is little
         return 2 << 30
+
+
+def prefetch(make: Callable[[int], Made], items: Sequence[int], depth: int = 4, threads: int = 2) -> Iterator[Made]:
+    """Yield `make(item)` for each item in order, with up to `depth` of them prepared ahead by threads.
+
+    Without threads each is made when it is asked for: best where the network itself keeps every core busy.
+    """
+    if not threads:
+        yield from map(make, items)
+        return
+    with ThreadPoolExecutor(threads) as pool:
+        waiting: list[Future[Made]] = []
+        try:
+            for item in items:
+                waiting.append(pool.submit(make, item))
+                if len(waiting) > depth:
+                    yield waiting.pop(0).result()
+            while waiting:
+                yield waiting.pop(0).result()
+        finally:
+            for future in waiting:
+                future.cancel()

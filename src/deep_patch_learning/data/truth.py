@@ -8,11 +8,11 @@ from typing import Any
 
 import numpy as np
 
-from deep_patch_learning.data import coco, json_lines, voc
+from deep_patch_learning.common.errors import DataError, did_you_mean
 from deep_patch_learning.data.dataset import TaggedPictures
-from deep_patch_learning.data.kinds import Kind, recognise
-from deep_patch_learning.data.table import locate
-from deep_patch_learning.errors import DataError, did_you_mean
+from deep_patch_learning.data.readers import coco, json_lines, voc
+from deep_patch_learning.data.readers.read import Kind, recognise
+from deep_patch_learning.data.readers.table import locate
 
 
 @dataclass(frozen=True)

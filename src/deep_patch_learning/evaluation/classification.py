@@ -6,15 +6,19 @@ from typing import Any
 
 import numpy as np
 
+from deep_patch_learning.common.errors import DplError
 from deep_patch_learning.data.dataset import ABSENT, PRESENT, UNKNOWN
-from deep_patch_learning.errors import DplError
-from deep_patch_learning.evaluation.per_class import PerClass, mean_of_known, or_none, per_class, without_nan
-from deep_patch_learning.evaluation.precision_recall import (
+from deep_patch_learning.evaluation.average_precision import (
     DEFINITIONS,
     Definition,
+    PerClass,
     check_definition,
     interpolated_ap,
+    mean_of_known,
     non_interpolated_ap,
+    or_none,
+    per_class,
+    without_nan,
 )
 
 

@@ -11,6 +11,16 @@ from typing import Any
 import numpy as np
 
 from deep_patch_learning.data.truth import TrueBoxes
+from deep_patch_learning.evaluation.average_precision import (
+    PerClass,
+    interpolated_ap,
+    mean_of_known,
+    or_none,
+    per_class,
+    recall_at,
+    share,
+    without_nan,
+)
 from deep_patch_learning.evaluation.matching import (
     Detections,
     best_match,
@@ -21,8 +31,6 @@ from deep_patch_learning.evaluation.matching import (
     rule_in_words,
     same_picture_and_class,
 )
-from deep_patch_learning.evaluation.per_class import PerClass, mean_of_known, or_none, per_class, share, without_nan
-from deep_patch_learning.evaluation.precision_recall import interpolated_ap, recall_at
 
 
 @dataclass(frozen=True)

@@ -4,7 +4,7 @@ import json
 from pathlib import Path
 from typing import Any
 
-from deep_patch_learning.labels.places import link, picture_root, relative_name
+from deep_patch_learning.labels.links import link, picture_root, relative_name
 from deep_patch_learning.labels.select import LabelledPicture, LabelSet
 
 

@@ -7,9 +7,9 @@ from typing import Any
 from urllib.parse import quote
 from xml.etree import ElementTree
 
-from deep_patch_learning.labels.places import picture_root, relative_name
+from deep_patch_learning.labels.links import picture_root, relative_name
 from deep_patch_learning.labels.select import LabelledPicture, LabelSet
-from deep_patch_learning.labels.xml import refuse_unwritable, write_xml
+from deep_patch_learning.labels.voc import refuse_unwritable, write_xml
 
 FROM_NAME, TO_NAME = "label", "image"  # of the control and the picture in config.xml
 _SERVED = "/data/local-files/?d="  # Label Studio's address of files on its own machine, below its document root

@@ -9,15 +9,15 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
+from deep_patch_learning.common.errors import DataError, did_you_mean
 from deep_patch_learning.data.dataset import TaggedPictures
-from deep_patch_learning.errors import DataError, did_you_mean
+from deep_patch_learning.inference.prediction import Prediction
 from deep_patch_learning.labels.coco import write_coco
 from deep_patch_learning.labels.label_studio import write_label_studio
-from deep_patch_learning.labels.places import file_part, picture_root, turned
+from deep_patch_learning.labels.links import file_part, picture_root, turned
 from deep_patch_learning.labels.select import BOXES_PER_CLASS, Choice, LabelSet, select, summary
 from deep_patch_learning.labels.voc import write_voc
 from deep_patch_learning.labels.yolo import write_yolo
-from deep_patch_learning.prediction import Prediction
 
 FORMATS = ("coco", "voc", "yolo", "label-studio")
 MANIFEST = "dpl-labels.json"  # the counts, and by its digest whether the folder is still as it was written

@@ -7,7 +7,7 @@ A reader finds the labels of `images/ID.jpg` at `labels/ID.txt`. It takes rows o
 from pathlib import Path
 
 from deep_patch_learning.data.images import IMAGE_SUFFIXES
-from deep_patch_learning.labels.places import flat_names, link
+from deep_patch_learning.labels.links import flat_names, link
 from deep_patch_learning.labels.select import LabelledPicture, LabelSet
 
 

@@ -4,9 +4,9 @@
 """
 
 from deep_patch_learning.patches.cache import FillReport, PatchCache, default_folder
-from deep_patch_learning.patches.edge_boxes import EdgeBoxes
+from deep_patch_learning.patches.edge_boxes.search import EdgeBoxes
 from deep_patch_learning.patches.generator import METHODS, PatchGenerator, generator
-from deep_patch_learning.patches.selective_search import SelectiveSearch
+from deep_patch_learning.patches.selective_search.search import SelectiveSearch
 from deep_patch_learning.patches.sliding_window import SlidingWindow
 
 __all__ = [

@@ -26,10 +26,10 @@ from typing import BinaryIO
 
 import numpy as np
 
+from deep_patch_learning.common.errors import DataError, DplError
 from deep_patch_learning.data.images import read_image
-from deep_patch_learning.errors import DataError, DplError
 from deep_patch_learning.patches.generator import PatchGenerator
-from deep_patch_learning.patches.threads import single_threaded_opencv
+from deep_patch_learning.patches.preparation import single_threaded_opencv
 
 MARK = b"DPLP"
 HEAD = struct.Struct("<4s16sfI")  # mark, picture's hash, seconds, number of boxes

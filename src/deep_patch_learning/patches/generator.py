@@ -5,9 +5,9 @@ from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
 
-from deep_patch_learning.errors import DataError, did_you_mean
-from deep_patch_learning.patches.edge_boxes import EdgeBoxes
-from deep_patch_learning.patches.selective_search import SelectiveSearch
+from deep_patch_learning.common.errors import DataError, did_you_mean
+from deep_patch_learning.patches.edge_boxes.search import EdgeBoxes
+from deep_patch_learning.patches.selective_search.search import SelectiveSearch
 from deep_patch_learning.patches.sliding_window import SlidingWindow
 
 

@@ -11,8 +11,8 @@ import numpy as np
 from deep_patch_learning import __version__
 from deep_patch_learning.data.dataset import ABSENT, PRESENT, TaggedPictures
 from deep_patch_learning.evaluation.matching import rule_in_words
-from deep_patch_learning.predict import Model
-from deep_patch_learning.prediction import Prediction
+from deep_patch_learning.inference.model import Model
+from deep_patch_learning.inference.prediction import Prediction
 from deep_patch_learning.report.budget import SAMPLE, make_plan
 from deep_patch_learning.report.figures import loss_curve
 from deep_patch_learning.report.held_out import notice, pictures_of_run
@@ -29,7 +29,7 @@ from deep_patch_learning.report.sections import (
     to_explain,
 )
 from deep_patch_learning.report.tables import TITLES, class_table, comparison_table, percent, trust_table
-from deep_patch_learning.training.run import RunFolder
+from deep_patch_learning.runs.folder import RunFolder
 
 if TYPE_CHECKING:
     from deep_patch_learning.data.truth import TrueBoxes
@@ -63,7 +63,7 @@ _NOT_SEARCHED = "No picture was searched for the patches that the part filters r
 
 
 class WithPatches(Protocol):
-    """Pictures and the patches of each, such as `verbs.Prepared`."""
+    """Pictures and the patches of each, such as `Prepared`."""
 
     @property
     def pictures(self) -> TaggedPictures:
@@ -92,7 +92,7 @@ def build_report(
 ) -> Report:
     """Return the report of a run, measured on `prepared`: `predictions` and `truth` are in the order of its pictures.
 
-    `figures` is what `verbs.measure` gives. `comparison` is a list of rows, each a dict whose first key names the row.
+    `figures` is what `measure` gives. `comparison` is a list of rows, each a dict whose first key names the row.
     How much is shown follows from the number of classes (see `budget`). The part filters' strongest patches are looked
     for in at most `pictures_for_parts` pictures, spread evenly: the network sees these once more, which takes the
     longest, and `progress(done, total)` hears of each.

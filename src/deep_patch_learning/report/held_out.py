@@ -4,12 +4,11 @@ from pathlib import Path
 from typing import NamedTuple
 
 from deep_patch_learning.data.dataset import TaggedPictures
-from deep_patch_learning.data.holding_out import read_apart
-from deep_patch_learning.data.splits import named_splits
-from deep_patch_learning.data.tags import read_tags
+from deep_patch_learning.data.holdout import read_apart
+from deep_patch_learning.data.readers.read import named_splits, read_tags
+from deep_patch_learning.recipe.recipe import Recipe
 from deep_patch_learning.report.page import Notice
-from deep_patch_learning.training.recipe import Recipe
-from deep_patch_learning.training.run import RunFolder
+from deep_patch_learning.runs.folder import RunFolder
 
 PREFERRED = ("val", "valid", "validation", "dev", "test")  # what held-out splits are called, the likeliest first
 

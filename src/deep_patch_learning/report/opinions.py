@@ -8,7 +8,7 @@ from typing import NamedTuple
 import numpy as np
 
 from deep_patch_learning.data.dataset import ABSENT, PRESENT, UNKNOWN
-from deep_patch_learning.prediction import Prediction
+from deep_patch_learning.inference.prediction import Prediction
 
 SURE = 0.5  # from this certainty on: half of the way from the threshold to 0 or to 1
 

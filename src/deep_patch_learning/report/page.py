@@ -8,10 +8,10 @@ from pathlib import Path
 from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 
+from deep_patch_learning.common.atomic_files import write_whole
 from deep_patch_learning.report.figures import NO_MARKUP
 from deep_patch_learning.report.pictures import Card
 from deep_patch_learning.report.tables import Table
-from deep_patch_learning.whole_files import write_whole
 
 
 @dataclass(frozen=True)

@@ -7,7 +7,7 @@ from typing import NamedTuple
 import numpy as np
 from PIL import Image
 
-from deep_patch_learning.predict import Model, Picture
+from deep_patch_learning.inference.model import Model, Picture
 
 CROP_SIDE = 96
 

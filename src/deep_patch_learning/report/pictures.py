@@ -9,11 +9,11 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 from PIL import Image
 
-from deep_patch_learning.boxes import pairwise_iou
+from deep_patch_learning.common.boxes import pairwise_iou
+from deep_patch_learning.common.drawing import as_picture
 from deep_patch_learning.data.dataset import ABSENT, PRESENT, UNKNOWN, TaggedPictures
-from deep_patch_learning.drawing import as_picture
 from deep_patch_learning.evaluation.matching import overlaps
-from deep_patch_learning.prediction import Prediction
+from deep_patch_learning.inference.prediction import Prediction
 from deep_patch_learning.report.opinions import thresholds_of
 
 if TYPE_CHECKING:

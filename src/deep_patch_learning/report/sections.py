@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 
 from deep_patch_learning.data.dataset import PRESENT, UNKNOWN, TaggedPictures
-from deep_patch_learning.predict import Model, Picture
+from deep_patch_learning.inference.model import Model, Picture
 from deep_patch_learning.report.budget import CROP_BYTES, CROPS_PER_FILTER, CROPS_PER_REASON, REASONS
 from deep_patch_learning.report.opinions import Doubt, Opinions
 from deep_patch_learning.report.page import Card, CardGroup, ClassPictures, Crop, FilterRow, Reason

@@ -61,7 +61,7 @@ def percent(value: Any) -> str:
 
 
 def class_table(classes: Sequence[str], figures: Mapping[str, Any]) -> Table:
-    """Return the figures of each class and their mean, from what `verbs.measure` gives; one not given has no column."""
+    """Return the figures of each class and their mean, from what `measure` gives; one not given has no column."""
     shown = [column for column in _PER_CLASS if column[0] in figures]
     positives = figures.get("positives", {})
     rows = []

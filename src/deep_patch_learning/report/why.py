@@ -7,7 +7,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from deep_patch_learning.predict import Model, Picture
+from deep_patch_learning.inference.model import Model, Picture
 
 
 class FilterShare(NamedTuple):

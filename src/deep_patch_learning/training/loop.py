@@ -14,29 +14,22 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from deep_patch_learning.data.batch import Batch
+from deep_patch_learning.common.devices import usable_device, usable_precision
+from deep_patch_learning.common.errors import TrainingError
+from deep_patch_learning.common.progress import bar, console
+from deep_patch_learning.data.batch import Batch, Layout, lay_out, render, shape_of
 from deep_patch_learning.data.dataset import TaggedPictures
-from deep_patch_learning.data.store import PictureStore
-from deep_patch_learning.data.transforms import Layout, lay_out, render, shape_of
-from deep_patch_learning.devices import usable_device, usable_precision
-from deep_patch_learning.errors import TrainingError
-from deep_patch_learning.losses import HeadLosses
+from deep_patch_learning.data.store import PictureStore, prefetch
 from deep_patch_learning.model.backbone import Backbone
-from deep_patch_learning.model.build import build_network
+from deep_patch_learning.model.backbones.weights import FilledLayers
 from deep_patch_learning.model.network import ALL_HEADS
-from deep_patch_learning.model.weights import FilledLayers
-from deep_patch_learning.progress import bar, console
-from deep_patch_learning.training.checkpoint import (
-    read_checkpoint,
-    restore_network,
-    restore_optimiser,
-    save_checkpoint,
-)
-from deep_patch_learning.training.early_stop import HeldOut
-from deep_patch_learning.training.recipe import Recipe, recipe_refinement
-from deep_patch_learning.training.run import RunFolder
-from deep_patch_learning.training.team import Team
-from deep_patch_learning.training.visits import Visit, VisitPlan, ahead, draw_patches
+from deep_patch_learning.recipe.build import build_network, recipe_losses
+from deep_patch_learning.recipe.recipe import Recipe
+from deep_patch_learning.runs.checkpoint import read_checkpoint, restore_network, restore_optimiser, save_checkpoint
+from deep_patch_learning.runs.folder import RunFolder
+from deep_patch_learning.training.early_stopping import HeldOut
+from deep_patch_learning.training.ranks import Team
+from deep_patch_learning.training.samples import Visit, VisitPlan, draw_patches
 
 Pass = tuple[Layout, Tensor, list[Visit]]
 
@@ -105,7 +98,7 @@ class Trainer:
         self.writing = writing or Writing()
         self.held_out = held_out
         self.labels = torch.from_numpy(pictures.labels)
-        self.losses = HeadLosses(recipe.reduction, recipe.unknown, recipe_refinement(recipe))
+        self.losses = recipe_losses(recipe)
         torch.manual_seed(recipe.seed)
         self.filled: FilledLayers | None = None
         if network is None:
@@ -184,7 +177,7 @@ class Trainer:
             threads = 4 if self.fabric.device.type == "cuda" and self.images.place == "host" else 0
             self._measure_if_due()  # a kill may have come between the step and its measurement
             steps = range(self.step, self.step if self.finished else self.recipe.total_steps)
-            for passes in ahead(self._prepare, steps, threads=threads):
+            for passes in prefetch(self._prepare, steps, threads=threads):
                 self._take_step(passes)
                 to_log = self.step % self.writing.log_steps == 0 or self.step == self.recipe.total_steps
                 if to_log:

@@ -7,9 +7,9 @@ from pathlib import Path
 
 from PIL import Image
 
+from deep_patch_learning.common.atomic_files import write_whole
+from deep_patch_learning.common.errors import DataError
 from deep_patch_learning.data.world.scene import World, draw_scene
-from deep_patch_learning.errors import DataError
-from deep_patch_learning.whole_files import write_whole
 
 TEST_START = 500_000  # test pictures are numbered from here, so that they stay the same for any number of others
 _FORMAT = 1  # raised when the same seed no longer draws the same pictures

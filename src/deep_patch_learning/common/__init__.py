@@ -1,0 +1,1 @@
+"""What every other package may use: errors, boxes, files, devices, progress, drawing."""
