@@ -183,6 +183,18 @@ def test_the_api_page_has_every_public_name() -> None:
     assert sorted(re.findall(r"^::: deep_patch_learning\.(\w+)$", text, re.MULTILINE)) == sorted(dpl.__all__)
 
 
+@pytest.mark.parametrize("page", [*DOCS, ROOT / "README.md", ROOT / "CONTRIBUTING.md"], ids=named)
+def test_files_that_a_page_names_are_there(page: Path) -> None:
+    package = ROOT / "src" / "deep_patch_learning"
+    packages = {folder.name for folder in package.iterdir() if folder.is_dir()}
+    for path in re.findall(r"`([a-z_]+/[a-z_/]*(?:\.py)?)`", page.read_text()):
+        first = path.split("/")[0]
+        if first in packages and path.endswith(".py"):
+            assert (package / path).is_file(), path
+        elif first in ("tests", "tools", "benchmarks"):
+            assert (ROOT / path).exists(), path
+
+
 def old_names() -> dict[str, str]:
     """Return the old names of settings with their new ones, as docs/training.md lists them."""
     section = (ROOT / "docs" / "training.md").read_text().split("\n## Old names\n")[1]
@@ -199,7 +211,7 @@ def flat(recipe: object) -> list[str]:
 
 
 def test_the_settings_of_the_docs_are_those_of_a_recipe() -> None:
-    from deep_patch_learning.training.recipe import Recipe
+    from deep_patch_learning.recipe.recipe import Recipe
 
     section = (ROOT / "docs" / "training.md").read_text().split("\n## Settings\n")[1].split("\n## ")[0]
     cells = re.findall(r"^\| (`[^|]+) \|", section, re.MULTILINE)
