@@ -95,9 +95,7 @@ COLUMNS = {
     },
 }  # fmt: skip
 
-# Columns keep the name under which they were measured; these have a newer one.
-OLD_COLUMNS = {"samples": "visits", "ms_per_sample": "ms_per_visit", "images_per_micro_batch": "images_per_pass"}
-# The same for the names of rows and units. The command beside a row names it as it was.
+# Rows keep the name under which they were measured, which their command names; this is how a page calls them.
 WORDS = {
     "second round": "self-training round",
     "boxes moved": "box regression",
@@ -118,7 +116,6 @@ WORDS = {
     "elected": "vote, elected",
     "refined": "refinement, elected",
     "scaling pictures": "resizing images",
-    "visits/s": "samples/s",
     "a larger k visits only edges the smaller one left": "a larger k processes only edges the smaller one left",
     "of it, patches": "patches alone",
 }
@@ -181,11 +178,9 @@ def seeds(rows: list[dict[str, str]]) -> dict[str, str]:
 
 
 def results(name: str) -> list[dict[str, str]]:
-    """Return the rows of a results file, columns under their present names."""
+    """Return the rows of a results file."""
     with (ROOT / "results" / f"{name}.csv").open(newline="") as file:
-        rows = list(csv.DictReader(file))
-    renamed = {old: new for new, old in OLD_COLUMNS.items()}
-    return [{renamed.get(key, key): value for key, value in row.items()} for row in rows]
+        return list(csv.DictReader(file))
 
 
 def summary() -> str:

@@ -33,11 +33,11 @@ from deep_patch_learning.refinement.pseudo_boxes import waiting
 from deep_patch_learning.research.reproduce.bench import machine, training_time
 from deep_patch_learning.runs.folder import RunFolder
 from deep_patch_learning.training.fit import train_prepared
-from deep_patch_learning.training.self_training import find_given
+from deep_patch_learning.training.self_training import find_pseudo_boxes
 from written import RESULTS, write_rows
 
 FIGURES = ("mAP", "mAP_11pt", "CorLoc", "detection_mAP", "detection_mAP_11pt", "recall_at_80")
-SPEEDS = ("training_seconds", "visits_per_second", "test_images_per_second")
+SPEEDS = ("training_seconds", "samples_per_second", "test_images_per_second")
 SCALES, TEST_SCALES = (480, 600, 720), (600,)
 
 
@@ -55,7 +55,7 @@ class Row:
     of_seeds: tuple[int, ...] = ()
 
 
-REFINED = {"heads": ALL_HEADS, "max_patches": 256, "vote_sharpness": 8.0, "area_power": 0.0}
+REFINED = {"heads": ALL_HEADS, "patches_per_sample": 256, "vote_sharpness": 8.0, "area_power": 0.0}
 VOTED = REFINED | {"seeds": "vote"}
 MOVED = VOTED | {"regression": True}
 PLACED = MOVED | {"refinement_cells": 2}
@@ -69,11 +69,11 @@ ROWS = {
     "boxes moved": Row(MOVED),
     "places told apart": Row(PLACED),
     "near patches": Row(PLACED | {"near": True}),
-    "second round": Row(SECOND, ("two heads",), found_at=SCALES),
-    "second round of refined": Row(SECOND, ("places told apart",), found_at=SCALES),
-    "second round of both": Row(SECOND, ("places told apart", "near patches")),
-    "long second round of both": Row(SECOND, ("places told apart", "near patches"), 2),
-    "long third round": Row(SECOND, ("long second round of both",), 2),
+    "self-training round": Row(SECOND, ("two heads",), found_at=SCALES),
+    "self-training round of refined": Row(SECOND, ("places told apart",), found_at=SCALES),
+    "self-training round of both": Row(SECOND, ("places told apart", "near patches")),
+    "long self-training round of both": Row(SECOND, ("places told apart", "near patches"), 2),
+    "long third round": Row(SECOND, ("long self-training round of both",), 2),
     "fourth round of three": Row(SECOND, ("long third round",), 2, of_seeds=(0, 1, 2)),
 }
 
@@ -98,7 +98,7 @@ def folder_of(name: str, options: argparse.Namespace, seed: int) -> Path:
 
 def has_boxes(folder: Path) -> bool:
     """Return whether the boxes that a row learns from were found before."""
-    return RunFolder(folder).given_boxes.exists() or waiting(folder).exists()
+    return RunFolder(folder).pseudo_boxes.exists() or waiting(folder).exists()
 
 
 def train_row(name: str, options: argparse.Namespace, seed: int) -> None:
@@ -114,7 +114,7 @@ def train_row(name: str, options: argparse.Namespace, seed: int) -> None:
     recipe = recipe_of(row, options, seed)
     training = prepared(options, options.split, recipe)
     asked = [folder_of(teacher, options, its_seed) for teacher, its_seed in teachers]
-    given = find_given(training, recipe, folder, asked, options.device, scales=row.found_at)
+    given = find_pseudo_boxes(training, recipe, folder, asked, options.device, scales=row.found_at)
     trainer = train_prepared(
         training, recipe, folder, device=options.device, given=given, description=f"{name}, {seed}"
     )
@@ -136,13 +136,13 @@ def measure_row(name: str, options: argparse.Namespace, seed: int) -> None:
     began = time.perf_counter()
     found = predict_prepared(model, testing, description=f"{name}, {seed}")
     spent = time.perf_counter() - began
-    figures = measure_predictions(found, testing.pictures.labels, read_truth(options.data, testing.pictures))
+    figures = measure_predictions(found, testing.images.labels, read_truth(options.data, testing.images))
     seconds, speed = training_time(RunFolder(folder).read_log())
     result = {key: round(figures[key], 2) for key in FIGURES}
     if options.split == options.test_split or options.split == "trainval":
         result |= {"mAP": "", "mAP_11pt": ""}  # of tags that were trained on
-    result |= {"visits": recipe.steps * recipe.batch_images, "training_seconds": round(seconds, 1)}
-    result |= {"visits_per_second": round(speed or 0, 1), "test_images_per_second": round(len(found) / spent, 1)}
+    result |= {"samples": recipe.steps * recipe.batch_images, "training_seconds": round(seconds, 1)}
+    result |= {"samples_per_second": round(speed or 0, 1), "test_images_per_second": round(len(found) / spent, 1)}
     result |= {"boxes_found_at": " ".join(map(str, row.found_at)) if row.boxes_from else ""}
     result |= {"CorLoc_per_class": figures["CorLoc_per_class"], "machine": machine(options.device)}
     write_whole(kept, json.dumps(result | {"date": date.today().isoformat()}))
@@ -150,7 +150,7 @@ def measure_row(name: str, options: argparse.Namespace, seed: int) -> None:
 
 
 def prepared(options: argparse.Namespace, split: str, recipe: Any) -> Prepared:
-    """Return the pictures of a list with their patches."""
+    """Return the images of a list with their patches."""
     return prepare(limited(read_tags(options.data, split), options.limit), recipe_patches(recipe))
 
 

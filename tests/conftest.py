@@ -22,19 +22,21 @@ def own_cache(tmp_path_factory: pytest.TempPathFactory) -> None:
 
 @pytest.fixture(scope="session")
 def small_world(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The listing of a world of 24 training and 8 test pictures."""
+    """The listing of a world of 24 training and 8 test images."""
     return make_world(tmp_path_factory.mktemp("world"), train=24, test=8, seed=5)
 
 
 @pytest.fixture(scope="session")
 def small_recipe() -> Recipe:
     """A training of a few seconds."""
-    return world(steps=12).replace(batch_images=4, images_per_pass=2, max_patches=16, filters=16, scales=(96, 128))
+    return world(steps=12).replace(
+        batch_images=4, images_per_micro_batch=2, patches_per_sample=16, filters=16, scales=(96, 128)
+    )
 
 
 @pytest.fixture(scope="session")
 def small_prepared(small_world: Path, small_recipe: Recipe, tmp_path_factory: pytest.TempPathFactory) -> Prepared:
-    """The training pictures of the small world with their patches."""
+    """The training images of the small world with their patches."""
     return prepare(read_tags(small_world, "train"), recipe_patches(small_recipe), tmp_path_factory.mktemp("patches"))
 
 

@@ -45,7 +45,7 @@ def draw_all(seed: int, lessons: int, first: int, workers: int) -> list[tuple[Te
 
 
 class Pupil(nn.Module):
-    """The tiny trunk with the whole picture as its only patch, and a classifier of things."""
+    """The tiny trunk with the whole image as its only patch, and a classifier of things."""
 
     def __init__(self) -> None:
         super().__init__()

@@ -1,4 +1,4 @@
-"""Deep Patch Learning: from pictures with tags and no boxes to a classifier and boxes, in one network.
+"""Deep Patch Learning: from images with tags and no boxes to a classifier and boxes, in one network.
 
     import deep_patch_learning as dpl
     model = dpl.load("runs/photos")
@@ -14,7 +14,7 @@ __version__ = "0.1.0"
 
 if TYPE_CHECKING:
     from deep_patch_learning.common.errors import DplError
-    from deep_patch_learning.data.dataset import TaggedPictures
+    from deep_patch_learning.data.dataset import TaggedImages
     from deep_patch_learning.data.readers.read import read_tags
     from deep_patch_learning.inference.loading import load
     from deep_patch_learning.inference.model import Model
@@ -24,12 +24,12 @@ _HOME = {
     "DplError": "common.errors",
     "Model": "inference.model",
     "Prediction": "inference.prediction",
-    "TaggedPictures": "data.dataset",
+    "TaggedImages": "data.dataset",
     "load": "inference.loading",
     "read_tags": "data.readers.read",
 }
 
-__all__ = ["DplError", "Model", "Prediction", "TaggedPictures", "load", "read_tags"]
+__all__ = ["DplError", "Model", "Prediction", "TaggedImages", "load", "read_tags"]
 
 
 def __getattr__(name: str) -> Any:

@@ -11,8 +11,8 @@ from trainers import trainer
 
 from deep_patch_learning.common.errors import RunError, TrainingError
 from deep_patch_learning.inference.loading import load
-from deep_patch_learning.inference.model import Picture, score_pictures
-from deep_patch_learning.inference.selection import Picking
+from deep_patch_learning.inference.model import ImageInput, score_images
+from deep_patch_learning.inference.selection import BoxSelection
 from deep_patch_learning.model.network import ALL_HEADS, HEADS
 from deep_patch_learning.patches.prepare import Prepared
 from deep_patch_learning.recipe.build import recipe_losses
@@ -28,7 +28,9 @@ from deep_patch_learning.training.loop import make_optimiser
 
 @pytest.fixture(scope="module")
 def refined_recipe(small_recipe: Recipe) -> Recipe:
-    return small_recipe.replace(heads=ALL_HEADS, refinement_width=32, seeds="several", regression=True, picking="best")
+    return small_recipe.replace(
+        heads=ALL_HEADS, refinement_width=32, seeds="several", regression=True, box_selection="best"
+    )
 
 
 @pytest.fixture(scope="module")
@@ -38,8 +40,8 @@ def refined_run(refined_recipe: Recipe, small_prepared: Prepared, tmp_path_facto
     return folder
 
 
-def pictures_of(prepared: Prepared, count: int) -> list[Picture]:
-    return [Picture(str(i), prepared.pictures.read(i), prepared.patches[i][:60]) for i in range(count)]
+def images_of(prepared: Prepared, count: int) -> list[ImageInput]:
+    return [ImageInput(str(i), prepared.images.read(i), prepared.patches[i][:60]) for i in range(count)]
 
 
 def test_stopped_and_resumed_equals_never_stopped(
@@ -95,15 +97,15 @@ def test_boxes_are_moved_and_ranked_by_the_mean_of_the_classifiers(refined_run: 
     scales = (96, 128)
     model = load(refined_run, "cpu", scales)
     torch.nn.init.normal_(model.network.refinement.regressor.bias)
-    (picture,) = pictures_of(small_prepared, 1)
-    totals = model._totals([picture]).refinement
-    (scores,) = score_pictures(model.network, [picture], scales)
+    (image,) = images_of(small_prepared, 1)
+    totals = model._totals([image]).refinement
+    (scores,) = score_images(model.network, [image], scales)
     np.testing.assert_allclose(scores.refined, totals.probabilities.numpy(), rtol=1e-5)
     assert scores.refined.max() <= len(scales)
-    height, width = picture.image.shape[:2]
-    patches = torch.from_numpy(picture.patches.astype(np.float32))
+    height, width = image.image.shape[:2]
+    patches = torch.from_numpy(image.patches.astype(np.float32))
     boxes = inside(decoded(patches, totals.offsets[:, None] / 2)[:, 0], height, width).numpy()
-    found = next(model.predict_pictures([picture]))
+    found = next(model.predict_images([image]))
     np.testing.assert_allclose(found.best_boxes, boxes[scores.refined.argmax(axis=0)], rtol=1e-5)
     best = torch.from_numpy(scores.refined).max().item() / 2
     assert found.found_scores[0] == pytest.approx(np.log(best / (1 - best)), rel=1e-4)
@@ -112,13 +114,13 @@ def test_boxes_are_moved_and_ranked_by_the_mean_of_the_classifiers(refined_run: 
 
 
 @pytest.mark.parametrize("vote", [False, True])
-def test_several_pictures_in_a_pass_change_nothing(vote: bool, refined_run: Path, small_prepared: Prepared) -> None:
+def test_several_images_in_a_pass_change_nothing(vote: bool, refined_run: Path, small_prepared: Prepared) -> None:
     model = load(refined_run, "cpu")
-    model.picking = Picking(vote)
-    pictures = pictures_of(small_prepared, 5)
-    together = list(model.predict_pictures(pictures, images_per_pass=3))
-    for picture, found in zip(pictures, together, strict=True):
-        alone = next(model.predict_pictures([picture]))
+    model.box_selection = BoxSelection(vote)
+    images = images_of(small_prepared, 5)
+    together = list(model.predict_images(images, images_per_micro_batch=3))
+    for image, found in zip(images, together, strict=True):
+        alone = next(model.predict_images([image]))
         np.testing.assert_allclose(found.image_scores, alone.image_scores, rtol=1e-3, atol=1e-3)
         # one network pass may round otherwise, so a box is asked to be as good, not to be the same
         assert found.best_boxes.shape == alone.best_boxes.shape
@@ -129,26 +131,26 @@ def test_a_vote_of_probabilities_elects_the_whole() -> None:
     whole = torch.tensor([[10.0, 10, 90, 90], [12, 10, 90, 92], [8, 9, 88, 90], [11, 12, 92, 90]])
     boxes = torch.cat((torch.tensor([[40.0, 40, 50, 50]]), whole))
     totals = 2 * torch.tensor([[0.95], [0.9], [0.85], [0.9], [0.8]])
-    alone, elected = (Picking(vote).of_probabilities(boxes, totals, 2)[:, 0] for vote in (False, True))
+    alone, elected = (BoxSelection(vote).of_probabilities(boxes, totals, 2)[:, 0] for vote in (False, True))
     torch.testing.assert_close(alone, torch.logit(totals[:, 0] / 2))
     assert alone.argmax() == 0
     assert elected.argmax() > 0
-    assert torch.isfinite(Picking(True).of_probabilities(boxes, totals.round(), 2)).all()
+    assert torch.isfinite(BoxSelection(True).of_probabilities(boxes, totals.round(), 2)).all()
 
 
 def test_tags_of_the_refinement_alone_and_beside_the_papers_heads(
     refined_run: Path, refined_recipe: Recipe, small_prepared: Prepared, tmp_path: Path
 ) -> None:
-    pictures = pictures_of(small_prepared, 2)
+    images = images_of(small_prepared, 2)
     model = load(refined_run, "cpu")
-    paper = [found.image_scores for found in model.predict_pictures(pictures)]
+    paper = [found.image_scores for found in model.predict_images(images)]
     model.two_stream_tags = True
-    added = [found.image_scores for found in model.predict_pictures(pictures)]
+    added = [found.image_scores for found in model.predict_images(images)]
     assert all((more < less).any() for more, less in zip(added, paper, strict=True))
     train_prepared(
         small_prepared, refined_recipe.replace(heads=("refinement",), steps=1), tmp_path / "run", device="cpu"
     )
-    found = load(tmp_path / "run", "cpu").predict(small_prepared.pictures.read(0))
+    found = load(tmp_path / "run", "cpu").predict(small_prepared.images.read(0))
     assert np.isfinite(found.image_scores).all()
     assert len(found.found_boxes)
     assert found.classification_scores is None
@@ -166,8 +168,8 @@ def test_a_run_from_before_the_refinement_loads_and_resumes(
     (tmp_path / "config.toml").write_text("".join(old))
     assert Recipe.load(tmp_path / "config.toml") == small_recipe
     RunFolder(tmp_path).check(small_recipe)
-    picture = small_prepared.pictures.read(0)
-    first, second = (load(folder, "cpu").predict(picture) for folder in (small_run, tmp_path))
+    image = small_prepared.images.read(0)
+    first, second = (load(folder, "cpu").predict(image) for folder in (small_run, tmp_path))
     assert np.array_equal(first.found_boxes, second.found_boxes)
     assert np.array_equal(first.image_scores, second.image_scores)
 
@@ -194,7 +196,7 @@ def test_recipe_and_heads_by_name() -> None:
     assert heads_of("refinement,discovery") == ("discovery", "refinement")
     with pytest.raises(RunError, match="Did you mean 'refinement'"):
         heads_of("refinment")
-    plain = {"vote_sharpness": 0.5, "area_power": 0.25, "max_patches": 64, "refinement_cells": 1}
+    plain = {"vote_sharpness": 0.5, "area_power": 0.25, "patches_per_sample": 64, "refinement_cells": 1}
     assert refined().replace(name="modern", heads=HEADS, seeds="best", regression=False, **plain) == modern()
     assert refined("vgg16").refinement_cells == 1  # fc6 has read what lies where
     assert choose("fast", "", 0, ["test_scales=320"], {}).test_scales == (320,)

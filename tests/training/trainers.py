@@ -10,7 +10,7 @@ from deep_patch_learning.training.loop import Trainer, Writing
 
 def trainer(prepared: Prepared, recipe: Recipe, folder: Path, **writing: float) -> Trainer:
     run = RunFolder(folder)
-    run.begin(recipe, prepared.pictures, {})
-    made = Trainer(recipe, prepared.pictures, prepared.patches, run, "cpu", Writing(**writing))
+    run.begin(recipe, prepared.images, {})
+    made = Trainer(recipe, prepared.images, prepared.patches, run, "cpu", Writing(**writing))
     made.resume()
     return made

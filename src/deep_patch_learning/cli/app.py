@@ -44,7 +44,7 @@ app = typer.Typer(
     add_completion=False,
     rich_markup_mode="markdown",
     pretty_exceptions_enable=False,
-    help="From pictures with tags and no boxes to a classifier **and** boxes, in one network.",
+    help="From images with tags and no boxes to a classifier **and** boxes, in one network.",
 )
 
 
@@ -77,8 +77,8 @@ def check(
     against: Annotated[
         str | None, typer.Option(help="The split (or data set) held out. All that the data names if not given.")
     ] = None,
-    limit: Annotated[int | None, typer.Option(min=1, help="Open only the first N pictures of each split.")] = None,
-    workers: Annotated[int | None, typer.Option(min=1, help="Cores that open pictures. All if not given.")] = None,
+    limit: Annotated[int | None, typer.Option(min=1, help="Open only the first N images of each split.")] = None,
+    workers: Annotated[int | None, typer.Option(min=1, help="Cores that open images. All if not given.")] = None,
     as_json: Json = False,
 ) -> None:
     """Say what will go wrong before hours are spent. Changes nothing; exit status 1 if the data is not ready."""
@@ -107,11 +107,11 @@ def predict(
             min=0, max=1, help="From which probability a tag is shown. 0.5, or each class's own if calibrated."
         ),
     ] = None,
-    draw: Annotated[bool, typer.Option(help="Draw the boxes on a copy of each picture.")] = True,
+    draw: Annotated[bool, typer.Option(help="Draw the boxes on a copy of each image.")] = True,
     device: Device = "auto",
     as_json: Json = False,
 ) -> None:
-    """Say what is in pictures and where, as JSON and as drawn pictures."""
+    """Say what is in images and where, as JSON and as drawn images."""
     from deep_patch_learning.commands import showing
     from deep_patch_learning.data.images import image_files
     from deep_patch_learning.inference.loading import load
@@ -146,7 +146,7 @@ def label(
             show_default="that of a shown tag, 0.5 or the class's own",
         ),
     ] = None,
-    boxes_per_class: Annotated[int, typer.Option(min=1, help="At most N boxes of a class in a picture.")] = 1,
+    boxes_per_class: Annotated[int, typer.Option(min=1, help="At most N boxes of a class in an image.")] = 1,
     untagged: Annotated[bool, typer.Option("--untagged", help="Boxes of classes that are not tagged too.")] = False,
     limit: Limit = None,
     device: Device = "auto",
@@ -192,11 +192,11 @@ def evaluate(
     from deep_patch_learning.patches.prepare import prepare
 
     loaded = load(model, device_or_none(device), scale_numbers(scales))
-    pictures = limited(read_tags(data, split, classes=loaded.classes), limit)
-    prepared = prepare(pictures, loaded.patch_generator, workers=workers)
+    images = limited(read_tags(data, split, classes=loaded.classes), limit)
+    prepared = prepare(images, loaded.patch_generator, workers=workers)
     predictions = predict_prepared(loaded, prepared)
     figures = measure_predictions(
-        predictions, prepared.pictures.labels, read_truth(data, prepared.pictures), strict, difficult
+        predictions, prepared.images.labels, read_truth(data, prepared.images), strict, difficult
     )
     showing.figures_table(figures, f"{data} {split or ''}")
     if as_json:
@@ -212,15 +212,15 @@ def evaluate(
 def report(
     run: Annotated[Path, typer.Argument(help="The folder of a run.")],
     data: Annotated[
-        Path | None, typer.Option(help="Pictures to measure on. A held-out split of the training's data if not given.")
+        Path | None, typer.Option(help="Images to measure on. A held-out split of the training's data if not given.")
     ] = None,
     split: Split = None,
     out: Annotated[Path | None, typer.Option(help="The page. RUN/report.html if not given.")] = None,
-    limit: Annotated[int | None, typer.Option(min=1, help="At most N pictures, spread evenly.")] = 200,
+    limit: Annotated[int | None, typer.Option(min=1, help="At most N images, spread evenly.")] = 200,
     device: Device = "auto",
     workers: Workers = None,
 ) -> None:
-    """Write one HTML page that says how far to trust a run: numbers, tags to check, best and worst pictures, reasons."""
+    """Write one HTML page that says how far to trust a run: numbers, tags to check, best and worst images, reasons."""
     from deep_patch_learning.commands.report import report_on_run
 
     print(report_on_run(run, data, split, out, limit, device_or_none(device), workers))
@@ -240,15 +240,15 @@ def patches(
     fresh: Annotated[bool, typer.Option(help="Ignore the cache.")] = False,
     as_json: Json = False,
 ) -> None:
-    """Make and cache the patches of every picture; measure recall where boxes are known."""
+    """Make and cache the patches of every image; measure recall where boxes are known."""
     from deep_patch_learning.commands import showing
     from deep_patch_learning.data.dataset import limited
     from deep_patch_learning.data.readers.read import read_tags
     from deep_patch_learning.data.truth import read_truth
 
     made = showing.patch_method(method, mode)
-    pictures = limited(read_tags(data, split), limit)
-    figures = showing.measure_patches(made, pictures, read_truth(data, pictures), workers, fresh)
+    images = limited(read_tags(data, split), limit)
+    figures = showing.measure_patches(made, images, read_truth(data, images), workers, fresh)
     showing.patches_table(figures, method)
     if as_json:
         print(json.dumps(figures))
@@ -266,7 +266,7 @@ def _only_the_first_speaks() -> None:
 
 
 def main() -> None:
-    """Run the command; a mistake the user can mend is one line on standard error and exit status 2."""
+    """Run the command; a mistake the user can fix is one line on standard error and exit status 2."""
     # torch's threads spin while they wait for each other, which costs dearly when another program wants the core: spin less
     os.environ.setdefault("GOMP_SPINCOUNT", "10000")
     _only_the_first_speaks()

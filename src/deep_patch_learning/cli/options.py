@@ -18,7 +18,7 @@ RunOrShipped = Annotated[
     Path | None,
     typer.Option("--model", help="The folder of a run. The model that is shipped, 20 everyday classes, if not given."),
 ]
-Limit = Annotated[int | None, typer.Option(min=1, help="Only the first N pictures.")]
+Limit = Annotated[int | None, typer.Option(min=1, help="Only the first N images.")]
 Scales = Annotated[
     str | None, typer.Option(help="Longest sides, such as 480,688,1200. Those of its recipe if not given.")
 ]
@@ -27,7 +27,7 @@ Teacher = Annotated[
 ]
 TeacherBackbone = Annotated[str, typer.Option(help="resnet50, or resnet50-v1 (strides as in the 2015 paper).")]
 ValSplit = Annotated[
-    str | None, typer.Option(help="Pictures held out: weights that do well on their tags are kept, then calibrated.")
+    str | None, typer.Option(help="Images held out: weights that do well on their tags are kept, then calibrated.")
 ]
 ValShare = Annotated[
     float | None, typer.Option(min=0.01, max=0.9, help="Hold out this share of each class instead, such as 0.1.")

@@ -68,8 +68,8 @@ def compare(
     out: Annotated[Path, typer.Option(help="Where compare.csv and the runs go. Repeat the command to resume.")] = Path(
         "dpl-compare"
     ),
-    split: Annotated[str, typer.Option(help="The pictures that every peer trains on.")] = "train",
-    test_split: Annotated[str, typer.Option(help="The pictures that every peer is measured on.")] = "val",
+    split: Annotated[str, typer.Option(help="The images that every peer trains on.")] = "train",
+    test_split: Annotated[str, typer.Option(help="The images that every peer is measured on.")] = "val",
     peers: Annotated[
         str, typer.Option(help="Those wanted, with commas.")
     ] = "dpl,classification,discovery,plain,hcp,svm,whole-image,fast-rcnn",
@@ -78,7 +78,7 @@ def compare(
     weights: Annotated[str | None, typer.Option(help="As of dpl train, for all peers.")] = None,
     steps: Annotated[int | None, typer.Option(min=1, help="Steps of training, for all peers.")] = None,
     seeds: Annotated[str, typer.Option(help="Each peer is trained once for each, such as 0,1,2.")] = "0",
-    hypotheses: Annotated[int, typer.Option(min=1, help="Crops of a test picture, for hcp.")] = 500,
+    hypotheses: Annotated[int, typer.Option(min=1, help="Crops of a test image, for hcp.")] = 500,
     changes: Annotated[list[str], typer.Option("--set", help="Any setting of the recipe, KEY=VALUE.")] = [],  # noqa: B006
     limit: Limit = None,
     device: Device = "auto",
@@ -129,7 +129,7 @@ def reproduce(
     seeds: Annotated[str, typer.Option(help="Each training is done once for each, such as 0,1,2.")] = "0",
     changes: Annotated[list[str], typer.Option("--set", help="Any setting of the recipe, KEY=VALUE.")] = [],  # noqa: B006
     out: Annotated[
-        Path | None, typer.Option(help="Where runs, CSVs and pictures go. runs/NAME if not given. Repeat to resume.")
+        Path | None, typer.Option(help="Where runs, CSVs and images go. runs/NAME if not given. Repeat to resume.")
     ] = None,
     limit: Limit = None,
     device: Device = "auto",

@@ -66,13 +66,13 @@ def train(
     boxes_from: Annotated[
         list[Path],
         typer.Option(
-            help="A finished run: its boxes on these pictures are what the refinement learns from. Several agree on them."
+            help="A finished run: its boxes on these images are what the refinement learns from. Several agree on them."
         ),
     ] = [],  # noqa: B006
     patches: Annotated[str | None, typer.Option(help="selective-search, edge-boxes or sliding-window.")] = None,
     scales: Annotated[str | None, typer.Option(help="Longest sides to train at, such as 480,688.")] = None,
     steps: Annotated[
-        int | None, typer.Option(min=1, help="Steps of training. As many as the pictures call for if not given.")
+        int | None, typer.Option(min=1, help="Steps of training. As many as the images call for if not given.")
     ] = None,
     seed: Annotated[int, typer.Option(help="Order, scales, flips, dropout and new layers.")] = 0,
     changes: Annotated[list[str], typer.Option("--set", help="Any setting of the recipe, KEY=VALUE.")] = [],  # noqa: B006
@@ -93,19 +93,19 @@ def train(
     from deep_patch_learning.model.backbones.weights import check_source
     from deep_patch_learning.patches.prepare import prepare
     from deep_patch_learning.recipe.build import recipe_patches
-    from deep_patch_learning.recipe.presets import SECOND_ROUND, choose
+    from deep_patch_learning.recipe.presets import SELF_TRAINING_ROUND, choose
     from deep_patch_learning.recipe.sizing import choose_sized
     from deep_patch_learning.runs.folder import RunFolder
     from deep_patch_learning.training.fit import train_prepared
     from deep_patch_learning.training.patch_layers import before_training, distil_patch_layers
-    from deep_patch_learning.training.self_training import check_teacher, find_given
+    from deep_patch_learning.training.self_training import check_teacher, find_pseudo_boxes
 
     options = {"backbone": backbone, "weights": weights, "patches": patches, "steps": steps, "scales": scales}
     options = {key: value for key, value in options.items() if value is not None}
     if boxes_from:
         if any(change.partition("=")[0].strip() == "seeds" for change in changes):
             raise RunError("--boxes-from and --set seeds: the boxes are the seeds. Give one of the two.")
-        changes = [*(f"{key}={value}" for key, value in SECOND_ROUND.items()), *changes]
+        changes = [*(f"{key}={value}" for key, value in SELF_TRAINING_ROUND.items()), *changes]
     chosen = choose(recipe, heads, seed, changes, options)
     # what can fail at once fails before an hour of patches
     check_name(chosen.backbone)
@@ -113,26 +113,26 @@ def train(
     usable_device(device)
     check_teacher(chosen, out, boxes_from)
     run = RunFolder(out)
-    pictures, held_out = read_apart(data, split, val_split, val_share, seed, limit)
-    check_teacher(chosen, out, boxes_from, pictures.classes)
-    chosen, size = choose_sized(recipe, heads, seed, changes, options, len(pictures), run.begun_with())
+    images, held_out = read_apart(data, split, val_split, val_share, seed, limit)
+    check_teacher(chosen, out, boxes_from, images.classes)
+    chosen, size = choose_sized(recipe, heads, seed, changes, options, len(images), run.begun_with())
     layers = before_training(patch_layers, chosen, out, distil_steps, teacher, teacher_backbone)
     if layers is not None:
         chosen = chosen.replace(weights=str(layers.weights))
     run.check(chosen)
     if size:
         console.print(size, markup=False, soft_wrap=True)
-    for finding in names_written_twice(pictures.classes, pictures.labels):
+    for finding in names_written_twice(images.classes, images.labels):
         console.print(
             f"{finding.title}: {finding.examples()}. {finding.fix}", markup=False, soft_wrap=True, style="yellow"
         )
-    prepared = prepare(pictures, recipe_patches(chosen), workers=workers)
+    prepared = prepare(images, recipe_patches(chosen), workers=workers)
     apart = None if held_out is None else prepare(held_out, recipe_patches(chosen), workers=workers)
     source: dict[str, Any] = {"path": str(data.resolve()), "split": split, "limit": limit}
     source |= {} if apart is None else {"val_split": val_split, "val_share": val_share}
     if layers is not None and distil_patch_layers(prepared, layers, source, device) is None:
         raise typer.Exit(130)
-    given = find_given(prepared, chosen, out, boxes_from, device_or_none(device), workers)
+    given = find_pseudo_boxes(prepared, chosen, out, boxes_from, device_or_none(device), workers)
     source |= {"boxes_from": [str(run.resolve()) for run in boxes_from]} if boxes_from else {}
     trainer = train_prepared(prepared, chosen, out, source, device, devices=devices, held_out=apart, given=given)
     if not trainer.finished:
@@ -142,13 +142,11 @@ def train(
             soft_wrap=True,
         )
         raise typer.Exit(130)
-    console.print(
-        f"{out}: trained {trainer.step} steps on {len(prepared.pictures)} pictures", markup=False, soft_wrap=True
-    )
+    console.print(f"{out}: trained {trainer.step} steps on {len(prepared.images)} images", markup=False, soft_wrap=True)
     figures = {"run": str(out), "steps": trainer.step, "broken": len(prepared.broken)}
-    if trainer.team.first and apart is not None:
+    if trainer.ranks.first and apart is not None:
         figures |= finish_with_held_out(trainer, apart, source, device_or_none(device))
-    if as_json and trainer.team.first:
+    if as_json and trainer.ranks.first:
         log = run.read_log()
         print(json.dumps(figures | {"loss": log[-1]["loss"] if log else None}))
 
@@ -177,8 +175,8 @@ def calibrate(
     from deep_patch_learning.runs.folder import RunFolder
 
     folder = RunFolder(run)
-    pictures = limited(read_tags(data, split, classes=folder.describe()["classes"]), limit)
-    prepared = prepare(pictures, recipe_patches(Recipe.load(folder.config)), workers=workers)
+    images = limited(read_tags(data, split, classes=folder.describe()["classes"]), limit)
+    prepared = prepare(images, recipe_patches(Recipe.load(folder.config)), workers=workers)
     source = {"path": str(data.resolve()), "split": split, "limit": limit}
     found = calibrate_run(run, prepared, source, device_or_none(device))
     if as_json:

@@ -13,7 +13,7 @@ from deep_patch_learning.common.errors import DataError
 from deep_patch_learning.common.progress import bar
 from deep_patch_learning.data.checks.check import check
 from deep_patch_learning.data.checks.findings import ClassCount, Finding, Report, Severity, worst_first
-from deep_patch_learning.data.dataset import TaggedPictures
+from deep_patch_learning.data.dataset import TaggedImages
 from deep_patch_learning.data.readers.read import named_splits, read_tags, separate
 from deep_patch_learning.data.truth import TrueBoxes, read_truth
 
@@ -29,58 +29,58 @@ def check_data(
 ) -> Report:
     """Return what was found in one split of `data` (None: what `dpl train` takes then), and between it and others.
 
-    `against` is a split, or a data set of its own; without `split`, all pictures outside it are checked. When it is None,
+    `against` is a split, or a data set of its own; without `split`, all images outside it are checked. When it is None,
     the splits that the data names are compared.
     """
-    pictures = read_tags(data, split)
+    images = read_tags(data, split)
     if against is None:
-        splits, name = _named(data, pictures, split), split
+        splits, name = _named(data, images, split), split
     else:
-        held_out = _held_out(data, pictures, split, against)
+        held_out = _held_out(data, images, split, against)
         splits, name = {against: held_out}, split or f"all but {against}"
-        pictures = pictures if split is not None else _outside(pictures, held_out)
-    truth, trouble = _truth(data, pictures)
-    with bar("opening pictures") as show:
-        report = check(pictures, splits, name, truth, limit, workers, show)
+        images = images if split is not None else _outside(images, held_out)
+    truth, trouble = _truth(data, images)
+    with bar("opening images") as show:
+        report = check(images, splits, name, truth, limit, workers, show)
     if trouble is None:
         return report
     return dataclasses.replace(report, findings=worst_first([*report.findings, trouble]))
 
 
-def _named(data: Path, pictures: TaggedPictures, split: str | None) -> dict[str, TaggedPictures]:
-    """Return the splits that the data names, without those that hold others; with `split`, those beside `pictures`."""
-    named = {name: read_tags(data, name, pictures.classes) for name in named_splits(data)}
+def _named(data: Path, images: TaggedImages, split: str | None) -> dict[str, TaggedImages]:
+    """Return the splits that the data names, without those that hold others; with `split`, those beside `images`."""
+    named = {name: read_tags(data, name, images.classes) for name in named_splits(data)}
     if split is None:
         return separate(named)
-    mine = set(pictures.paths)
+    mine = set(images.paths)
     # a split that lies in this one, or that this one lies in, is no other split
     return separate({k: part for k, part in named.items() if not (mine <= set(part.paths) or mine >= set(part.paths))})
 
 
-def _held_out(data: Path, pictures: TaggedPictures, split: str | None, against: str) -> TaggedPictures:
-    """Return the pictures of `against`, which is a split of the data or another data set with the same classes."""
+def _held_out(data: Path, images: TaggedImages, split: str | None, against: str) -> TaggedImages:
+    """Return the images of `against`, which is a split of the data or another data set with the same classes."""
     if against == split:
         raise DataError(f"--against {against}: this is the split that is checked. Give another one.")
     other = Path(against)
     if other.exists() and (other.is_dir() or other.suffix.lower() in _DATA_SUFFIXES):
-        return read_tags(other, None, pictures.classes)
-    return read_tags(data, against, pictures.classes)
+        return read_tags(other, None, images.classes)
+    return read_tags(data, against, images.classes)
 
 
-def _outside(pictures: TaggedPictures, held_out: TaggedPictures) -> TaggedPictures:
-    """Return the pictures that are not held out; all when none would be left."""
+def _outside(images: TaggedImages, held_out: TaggedImages) -> TaggedImages:
+    """Return the images that are not held out; all when none would be left."""
     held = set(held_out.paths)
-    left = [i for i, path in enumerate(pictures.paths) if path not in held]
-    return pictures.subset(left) if left else pictures
+    left = [i for i, path in enumerate(images.paths) if path not in held]
+    return images.subset(left) if left else images
 
 
-def _truth(data: Path, pictures: TaggedPictures) -> tuple[list[TrueBoxes] | None, Finding | None]:
+def _truth(data: Path, images: TaggedImages) -> tuple[list[TrueBoxes] | None, Finding | None]:
     """Return the true boxes where there are any, and a finding where they are there and cannot be read."""
     try:
-        return read_truth(data, pictures), None
+        return read_truth(data, images), None
     except DataError as error:
         title = f"the boxes cannot be read: {error}"
-        fix = "Mend them before measuring; training from tags does not need them."
+        fix = "Fix them before measuring; training from tags does not need them."
         return None, Finding("boxes_unreadable", Severity.HURTS, title, fix)
 
 
@@ -91,7 +91,7 @@ _STYLES = {Severity.STOPS: "bold red", Severity.HURTS: "yellow", Severity.WORTH_
 def show_report(report: Report, title: str) -> None:
     """Print the table, the findings and the verdict on standard output."""
     out = Console(highlight=False, markup=False)
-    out.print(f"{title}: {report.pictures:,} pictures, {len(report.classes):,} classes", soft_wrap=True)
+    out.print(f"{title}: {report.images:,} images, {len(report.classes):,} classes", soft_wrap=True)
     out.print(_table(report.classes))
     if len(report.classes) > ROWS:
         out.print(f"the {ROWS} rarest classes; --json gives all {len(report.classes):,}")
@@ -105,7 +105,7 @@ def show_report(report: Report, title: str) -> None:
 
 
 def _table(classes: Sequence[ClassCount]) -> Table:
-    """Return the counts of each class; of very many classes those with the fewest pictures."""
+    """Return the counts of each class; of very many classes those with the fewest images."""
     shown = classes if len(classes) <= ROWS else sorted(classes, key=lambda one: one.present)[:ROWS]
     with_boxes = any(one.fills is not None for one in classes)
     table = Table()

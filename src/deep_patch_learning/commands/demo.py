@@ -20,14 +20,14 @@ from deep_patch_learning.inference.loading import load
 from deep_patch_learning.inference.stream import predict_prepared
 from deep_patch_learning.patches.prepare import Prepared, prepare
 from deep_patch_learning.recipe.build import recipe_patches
-from deep_patch_learning.recipe.presets import refined_world, second_round, world
+from deep_patch_learning.recipe.presets import refined_world, self_training_round, world
 from deep_patch_learning.recipe.recipe import HEADS, Recipe
 from deep_patch_learning.runs.folder import RunFolder
 from deep_patch_learning.training.fit import train_prepared
-from deep_patch_learning.training.self_training import find_given
+from deep_patch_learning.training.self_training import find_pseudo_boxes
 
 TITLES = {
-    "second": "second round",
+    "second": "self-training round",
     "refined": "both heads and refinement",
     "both": "both heads (the paper)",
     "classification": "classification alone",
@@ -37,7 +37,7 @@ SHOWN = ("mAP", "mAP_11pt", "CorLoc", "detection_mAP", "recall_at_80")
 
 
 def ways(recipe: str, seed: int, steps: int | None = None) -> dict[str, Recipe]:
-    """Return the recipe of each training, in their order: with a refinement and a second round, or the paper's two heads."""
+    """Return the recipe of each training, in their order: a refinement and a self-training round, or the paper's two heads."""
     if recipe not in ("refined-world", "world"):
         raise RunError(
             f"--recipe {recipe}: the demo has refined-world, which is the usual one, and world: the paper's two heads."
@@ -48,7 +48,7 @@ def ways(recipe: str, seed: int, steps: int | None = None) -> dict[str, Recipe]:
     if recipe == "world":
         return {"both": paper, **alone}
     refined = refined_world(steps=steps).replace(seed=seed)
-    return {"refined": refined, "second": second_round(refined), "both": paper, **alone}
+    return {"refined": refined, "second": self_training_round(refined), "both": paper, **alone}
 
 
 def run_demo(
@@ -59,28 +59,30 @@ def run_demo(
     steps: int | None = None,
     recipe: str = "refined-world",
 ) -> dict[str, Any]:
-    """Return the figures of the heads together, of each alone and of naive boxes, on pictures not trained on."""
+    """Return the figures of the heads together, of each alone and of naive boxes, on images not trained on."""
     began = time.monotonic()
     recipes = ways(recipe, seed, steps)
     _must_be_free(out, seed)
     with bar("drawing the world") as show:
-        listing = make_world(out / "world", train, test, seed, on_picture=show)
+        listing = make_world(out / "world", train, test, seed, on_image=show)
     patches = recipe_patches(recipes["both"])
     training = prepare(read_tags(listing, "train"), patches, out / "patches")
     testing = prepare(read_tags(listing, "test"), patches, out / "patches")
-    truth = read_truth(listing, testing.pictures)
+    truth = read_truth(listing, testing.images)
     if truth is None:
         raise RuntimeError(f"{listing} holds no boxes")
     figures: dict[str, Any] = {}
     predictions = {}
     for name, chosen in recipes.items():
         source = {"path": str(listing), "split": "train"}
-        given = find_given(training, chosen, out / "runs" / name, [out / "runs" / "refined"], cache=out / "patches")
+        given = find_pseudo_boxes(
+            training, chosen, out / "runs" / name, [out / "runs" / "refined"], cache=out / "patches"
+        )
         train_prepared(training, chosen, out / "runs" / name, source, description=name, given=given)
-        predictions[name] = predict_prepared(load(out / "runs" / name), testing, 8, f"{name} on test pictures")
-        measured = measure_predictions(predictions[name], testing.pictures.labels, truth)
+        predictions[name] = predict_prepared(load(out / "runs" / name), testing, 8, f"{name} on test images")
+        measured = measure_predictions(predictions[name], testing.images.labels, truth)
         figures[name] = {key: measured[key] for key in SHOWN if key in measured} | {"measured": measured}
-    figures["naive"] = naive_boxes(truth, testing.pictures.classes)
+    figures["naive"] = naive_boxes(truth, testing.images.classes)
     shown = next(name for name in TITLES if name in recipes)
     report = _report(out, shown, figures, testing, predictions[shown], truth)
     for name in recipes:
@@ -137,10 +139,10 @@ def _report(
             figures[shown]["measured"],
             truth,
             title="The embedded world",
-            split="test pictures",
+            split="test images",
             comparison=rows(figures),
             command="dpl demo",
-            pictures_for_parts=60,
+            images_for_parts=60,
             progress=show,
         )
     return write_report(out / "report.html", report)
@@ -164,7 +166,7 @@ def rows(figures: dict[str, Any]) -> list[dict[str, Any]]:
 
 def show(figures: dict[str, Any]) -> None:
     """Print the demo's table and where the report is."""
-    table = Table(title="The embedded world, pictures not trained on", title_justify="left")
+    table = Table(title="The embedded world, images not trained on", title_justify="left")
     table.add_column("", no_wrap=True)
     for key in SHOWN:
         table.add_column("recall at 80 %" if key == "recall_at_80" else key.replace("_", " "), justify="right")

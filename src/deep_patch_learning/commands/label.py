@@ -25,7 +25,7 @@ def label(
     device: str | None = None,
     workers: int | None = None,
 ) -> dict[str, Any]:
-    """Return the counts, after finding boxes in the pictures of `data` and writing them to `folder`."""
+    """Return the counts, after finding boxes in the images of `data` and writing them to `folder`."""
     from deep_patch_learning.data.dataset import limited
     from deep_patch_learning.data.readers.read import read_tags
     from deep_patch_learning.inference.loading import load
@@ -45,8 +45,8 @@ def label(
     if tuple(Recipe.load(run.config).heads) == ("classification",):
         raise RunError(f"{model}: only classifies and finds no boxes. Train one with --heads both or discovery.")
     loaded = load(model, device)
-    pictures = limited(read_tags(data, split, classes=loaded.classes), limit)
-    prepared = prepare(pictures, loaded.patch_generator, workers=workers)
+    images = limited(read_tags(data, split, classes=loaded.classes), limit)
+    prepared = prepare(images, loaded.patch_generator, workers=workers)
     try:
         predictions = predict_prepared(loaded, prepared, description="labelling")
     except KeyboardInterrupt:
@@ -54,7 +54,7 @@ def label(
         raise
     counts = write_labels(
         predictions,
-        prepared.pictures,
+        prepared.images,
         folder,
         format,
         split=split,
@@ -68,19 +68,19 @@ def label(
 
 def show(counts: dict[str, Any]) -> None:
     """Print the counts of each class, and where the labels are."""
-    table = Table(title=f"{counts['pictures']} pictures", title_justify="left")
+    table = Table(title=f"{counts['images']} images", title_justify="left")
     table.add_column("class")
-    for heading in ("pictures tagged", "boxes written", "abstained", "mean score"):
+    for heading in ("images tagged", "boxes written", "abstained", "mean score"):
         table.add_column(heading, justify="right")
     for name, row in counts["per_class"].items():
         table.add_row(name, *_cells(row))
     table.add_section()
     table.add_row("all", *_cells({**counts, "mean_score": _mean_score(counts)}), style="bold")
     out.print(table)
-    if counts["turned_pictures"]:
+    if counts["turned_images"]:
         console.print(
-            f"{counts['turned_pictures']} pictures are turned by an EXIF mark. The boxes are those of the upright picture: "
-            "train with a reader that turns pictures too.",
+            f"{counts['turned_images']} images are turned by an EXIF mark. The boxes are those of the upright image: "
+            "train with a reader that turns images too.",
             style="yellow",
             markup=False,
         )
@@ -103,7 +103,7 @@ def places(counts: dict[str, Any]) -> list[str]:
     """Return the lines that say what was left without a box, and where the labels are."""
     folder = Path(counts["folder"])
     lines = [
-        f"{counts['pictures_without_boxes']} of {counts['pictures']} pictures have no box; "
+        f"{counts['images_without_boxes']} of {counts['images']} images have no box; "
         f"{counts['abstained']} of {counts['tagged']} tags have none that reaches {_least(counts)}"
     ]
     if counts["parts"]:
@@ -112,7 +112,7 @@ def places(counts: dict[str, Any]) -> list[str]:
     if counts["format"] == "yolo":
         lines.append(f"train with: yolo detect train data={folder / 'data.yaml'}")
     if counts["format"] == "label-studio":
-        root = Path(counts["picture_root"])
+        root = Path(counts["image_root"])
         lines.append(f"Label Studio's document root: {root.parent}; local storage to add: {root}")
     return lines
 

@@ -10,9 +10,9 @@ from rich.table import Table
 
 from deep_patch_learning.common.errors import DataError
 from deep_patch_learning.common.progress import bar, console, number, out
-from deep_patch_learning.data.dataset import TaggedPictures
+from deep_patch_learning.data.dataset import TaggedImages
 from deep_patch_learning.data.images import read_image
-from deep_patch_learning.inference.model import Model, Picture
+from deep_patch_learning.inference.model import ImageInput, Model
 from deep_patch_learning.inference.prediction import Prediction
 from deep_patch_learning.patches.generator import PatchGenerator
 
@@ -23,7 +23,7 @@ def figures_table(figures: dict[str, Any], title: str) -> None:
     """Print the figures of an evaluation, per class and in the mean."""
     columns = {"mAP": "AP", "mAP_11pt": "AP_11pt", "CorLoc": "CorLoc_per_class", "detection_mAP": "detection_AP"}
     shown = {mean: by_class for mean, by_class in columns.items() if mean in figures}
-    table = Table(title=f"{title}: {figures['pictures']} pictures", title_justify="left")
+    table = Table(title=f"{title}: {figures['images']} images", title_justify="left")
     table.add_column("class")
     for mean in shown:
         table.add_column(mean, justify="right")
@@ -53,9 +53,7 @@ def predict_files(
     inputs = {file.resolve() for file in files}
     for stem in stems:
         if (folder / f"{stem}.png").resolve() in inputs:
-            raise DataError(
-                f"{folder / stem}.png: is one of the pictures and would be written over. Give another --out."
-            )
+            raise DataError(f"{folder / stem}.png: is one of the images and would be written over. Give another --out.")
     found, broken = [], []
     with bar("predicting") as show:
         for done, (file, stem) in enumerate(zip(files, stems, strict=True), 1):
@@ -64,8 +62,8 @@ def predict_files(
             except DataError as error:
                 broken.append((file, str(error)))
                 continue
-            picture = Picture(file.name, image, model.patch_generator(image))
-            prediction = next(model.predict_pictures([picture]))
+            ready = ImageInput(file.name, image, model.patch_generator(image))
+            prediction = next(model.predict_images([ready]))
             prediction = dataclasses.replace(prediction, source=file.resolve()).filter(min_probability=threshold)
             prediction.save(folder / f"{stem}.json")
             if draw:
@@ -79,7 +77,7 @@ def predict_files(
         console.print(f"left out: {reason}", markup=False)
     if not found:
         raise DataError(f"none of the {len(files)} images could be read.")
-    out.print(f"{len(found)} picture{'s' * (len(found) != 1)} in {folder}", markup=False)
+    out.print(f"{len(found)} image{'s' * (len(found) != 1)} in {folder}", markup=False)
     return found, broken
 
 
@@ -106,24 +104,24 @@ def patch_method(method: str, mode: str) -> PatchGenerator | dict[str, np.ndarra
 
 def measure_patches(
     method: PatchGenerator | dict[str, np.ndarray],
-    pictures: TaggedPictures,
+    images: TaggedImages,
     truth: list[Any] | None,
     workers: int | None,
     fresh: bool,
 ) -> dict[str, Any]:
-    """Return the figures of the patches of every picture, made now or found in the cache."""
+    """Return the figures of the patches of every image, made now or found in the cache."""
     from deep_patch_learning.evaluation.patch_recall import measure
 
     if isinstance(method, dict):
-        return measure(_proposals_of(method, pictures), pictures, truth)
+        return measure(_proposals_of(method, images), images, truth)
     with bar(method.name) as show:
-        return measure(method, pictures, truth, workers=workers, fresh=fresh, progress=show)
+        return measure(method, images, truth, workers=workers, fresh=fresh, progress=show)
 
 
-def _proposals_of(proposals: dict[str, np.ndarray], pictures: TaggedPictures) -> list[np.ndarray]:
-    """Return the boxes of each picture, found by its name or its file's stem."""
+def _proposals_of(proposals: dict[str, np.ndarray], images: TaggedImages) -> list[np.ndarray]:
+    """Return the boxes of each image, found by its name or its file's stem."""
     found = []
-    for name, path in zip(pictures.names, pictures.paths, strict=True):
+    for name, path in zip(images.names, images.paths, strict=True):
         key = next((key for key in (name, path.name, path.stem) if key in proposals), None)
         if key is None:
             raise DataError(f"the proposal file has no boxes for '{name}'. Choose the --split that it was made for.")
@@ -133,7 +131,7 @@ def _proposals_of(proposals: dict[str, np.ndarray], pictures: TaggedPictures) ->
 
 def patches_table(figures: dict[str, Any], method: str) -> None:
     """Print recall and overlap by the number of patches used."""
-    table = Table(title=f"{method}: {figures['boxes']:.0f} patches a picture", title_justify="left")
+    table = Table(title=f"{method}: {figures['boxes']:.0f} patches an image", title_justify="left")
     for heading in ("patches", "recall 0.5", "recall 0.7", "mean best overlap"):
         table.add_column(heading, justify="right")
     for count, row in figures.get("at", {}).items():
@@ -144,6 +142,6 @@ def patches_table(figures: dict[str, Any], method: str) -> None:
         )
         out.print(table)
     else:
-        out.print(f"{method}: {figures['boxes']:.0f} patches a picture; no boxes are known, so recall is not measured")
+        out.print(f"{method}: {figures['boxes']:.0f} patches an image; no boxes are known, so recall is not measured")
     if figures.get("seconds_per_image") is not None:
-        out.print(f"{figures['seconds_per_image']:.3f} s a picture on one core")
+        out.print(f"{figures['seconds_per_image']:.3f} s an image on one core")

@@ -1,4 +1,4 @@
-"""Boxes and their labels on a picture: readable on 160 pixels and on 2,000, on any background.
+"""Boxes and their labels on an image: readable on 160 pixels and on 2,000, on any background.
 
 A box covers the pixels x1 <= x < x2, and its line is drawn on its own outermost pixels. The first box given is on top.
 """
@@ -19,7 +19,7 @@ RIGHT: Colour = (36, 190, 98)  # a found box that lies on a true one; lighter th
 WRONG: Colour = (214, 32, 48)
 TRUE: Colour = (255, 255, 255)  # what people drew: thin and dashed
 
-# Okabe and Ito's colours, then some of Paul Tol's: colour-blind eyes tell them apart while a picture holds few classes.
+# Okabe and Ito's colours, then some of Paul Tol's: colour-blind eyes tell them apart while an image holds few classes.
 PALETTE: tuple[Colour, ...] = (
     (230, 159, 0),  # orange
     (86, 180, 233),  # sky blue
@@ -38,7 +38,7 @@ SHADE = (0, 0, 0, 120)  # the hairline beside a line, half seen through: keeps i
 
 
 class Pen(NamedTuple):
-    """The sizes, in pixels, that suit one picture."""
+    """The sizes, in pixels, that suit one image."""
 
     line: int
     hairline: int
@@ -46,7 +46,7 @@ class Pen(NamedTuple):
 
     @classmethod
     def for_size(cls, width: int, height: int, scale: float = 1.0) -> "Pen":
-        """Return the pen for a picture of this size; `scale` makes everything bolder."""
+        """Return the pen for an image of this size; `scale` makes everything bolder."""
         reach = scale * (width * height) ** 0.5
         return cls(max(2, round(reach / 150)), max(1, round(reach / 700)), max(9, round(5 + reach / 48)))
 
@@ -75,12 +75,12 @@ def draw_boxes(
     dashed: bool = False,
     scale: float = 1.0,
 ) -> Image.Image:
-    """Return a copy of the picture with the boxes (B, 4) drawn on it, each with its label unless that is empty.
+    """Return a copy of the image with the boxes (B, 4) drawn on it, each with its label unless that is empty.
 
     `image` is (H, W, 3) uint8 RGB or a Pillow image. `colours` is one for all boxes or one for each; without it the
     boxes take the palette in turn. `dashed` draws thin dashes, for true boxes. `scale` makes lines and text bolder.
     """
-    canvas = as_picture(image).copy()
+    canvas = as_image(image).copy()
     boxes = np.asarray(boxes, np.float64).reshape(-1, 4)
     inks = _one_each(colours, len(boxes))
     texts = [""] * len(boxes) if labels is None else [" ".join(label.split()) for label in labels]  # one line each
@@ -114,20 +114,20 @@ def draw_verdict(
     *,
     scale: float = 1.0,
 ) -> Image.Image:
-    """Return the picture with right boxes green and wrong ones red, and under them the true boxes dashed in white."""
-    canvas = as_picture(image)
+    """Return the image with right boxes green and wrong ones red, and under them the true boxes dashed in white."""
+    canvas = as_image(image)
     if true_boxes is not None:
         canvas = draw_boxes(canvas, true_boxes, colours=TRUE, dashed=True, scale=scale)
     return draw_boxes(canvas, boxes, labels, [RIGHT if good else WRONG for good in right], scale=scale)
 
 
-def as_picture(image: np.ndarray | Image.Image) -> Image.Image:
-    """Return the picture as a Pillow RGB image, from one of any mode or from an array (H, W, 3) uint8."""
+def as_image(image: np.ndarray | Image.Image) -> Image.Image:
+    """Return the image as a Pillow RGB image, from one of any mode or from an array (H, W, 3) uint8."""
     if isinstance(image, Image.Image):
         return image.convert("RGB")
     array = np.asarray(image)
     if array.ndim != 3 or array.shape[2] != 3 or array.dtype != np.uint8:
-        raise DplError(f"the picture is {array.shape} {array.dtype}; wanted (H, W, 3) uint8 RGB")
+        raise DplError(f"the image is {array.shape} {array.dtype}; wanted (H, W, 3) uint8 RGB")
     return Image.fromarray(array)
 
 
@@ -155,7 +155,7 @@ def _one_each(colours: Colour | Sequence[Colour] | None, count: int) -> list[Col
 
 
 def _pixels(box: np.ndarray, size: tuple[int, int]) -> Corners:
-    """Return the first and last pixel that the box covers, kept inside the picture."""
+    """Return the first and last pixel that the box covers, kept inside the image."""
     width, height = size
     x1, y1 = (int(np.clip(round(value), 0, last - 1)) for value, last in zip(box[:2], size, strict=True))
     x2, y2 = int(np.clip(round(box[2]) - 1, x1, width - 1)), int(np.clip(round(box[3]) - 1, y1, height - 1))
@@ -194,7 +194,7 @@ def _chip(
     pen: Pen,
     taken: list[Corners],
 ) -> _Chip:
-    """Return where the label goes: at a corner of its box, inside the picture, off the labels placed before."""
+    """Return where the label goes: at a corner of its box, inside the image, off the labels placed before."""
     font, pad = _font(pen.text), max(1, round(pen.text / 4))
     kept = len(text)
     while kept and draw.textlength(text, font) + 2 * pad > size[0]:
@@ -210,7 +210,7 @@ def _chip(
         kept_x, kept_y = max(0, min(x, size[0] - wide)), max(0, min(y, size[1] - high))
         place = (kept_x, kept_y, kept_x + wide - 1, kept_y + high - 1)
         places.append((sum(_shared(place, other) for other in taken), kept_y != y, place))
-    # Least hidden first, then those that needed no push from the picture's edge, then in the order above.
+    # Least hidden first, then those that needed no push from the image's edge, then in the order above.
     chosen = min(places, key=lambda choice: choice[:2])[2]
     taken.append(chosen)
     return _Chip(chosen, text, font)

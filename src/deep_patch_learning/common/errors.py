@@ -8,7 +8,7 @@ from collections.abc import Iterable
 
 
 class DplError(Exception):
-    """Something the user can mend; the message holds the place, the finding and the fix."""
+    """Something the user can fix; the message holds the place, the finding and the fix."""
 
 
 class DataError(DplError):

@@ -1,7 +1,7 @@
-"""Picture + patches -> what the network sees: scaled, perhaps mirrored, several of them in one batch.
+"""Image + patches -> what the network sees: scaled, perhaps mirrored, several of them in one batch.
 
 `lay_out` says where everything will lie and is cheap: threads can do it ahead. `render` then scales the pixels, on the device
-that holds them. `make_view` and `collate` are the same for pictures at hand.
+that holds them. `make_view` and `collate` are the same for images at hand.
 """
 
 from collections.abc import Sequence
@@ -35,7 +35,7 @@ class Batch(NamedTuple):
 
 
 class View(NamedTuple):
-    """One picture at one scale: pixels (3, h, w) float RGB 0 to 255, and its patches (P, 4) in those pixels."""
+    """One image at one scale: pixels (3, h, w) float RGB 0 to 255, and its patches (P, 4) in those pixels."""
 
     pixels: Tensor
     patches: Tensor
@@ -56,10 +56,10 @@ class Layout(NamedTuple):
 
 
 def scaled_size(height: int, width: int, long_side: int, shapes: int = 0) -> tuple[int, int]:
-    """Return the (height, width) of a picture whose longest side becomes `long_side`; neither is below 1.
+    """Return the (height, width) of an image whose longest side becomes `long_side`; neither is below 1.
 
-    With `shapes`, the ratio of the sides is rounded to a multiple of 1 / shapes, so that pictures of nearly one shape become
-    pictures of exactly one size: with 48 the sides of 4:3, 3:2, 16:9 and square pictures stay as they are.
+    With `shapes`, the ratio of the sides is rounded to a multiple of 1 / shapes, so that images of nearly one shape become
+    images of exactly one size: with 48 the sides of 4:3, 3:2, 16:9 and square images stay as they are.
     """
     factor = long_side / max(height, width)
     if not shapes:
@@ -69,7 +69,7 @@ def scaled_size(height: int, width: int, long_side: int, shapes: int = 0) -> tup
 
 
 def shape_of(height: int, width: int, shapes: int) -> tuple[bool, int]:
-    """Return the shape of a picture: whether it stands upright, and the ratio of its sides in steps of 1 / shapes."""
+    """Return the shape of an image: whether it stands upright, and the ratio of its sides in steps of 1 / shapes."""
     steps = max(round(min(height, width) / max(height, width) * shapes), 1)
     return height > width and steps < shapes, steps
 
@@ -81,7 +81,7 @@ def lay_out(
     flips: Sequence[bool] | None = None,
     shapes: int = 0,
 ) -> Layout:
-    """Return where pictures of the sizes `originals` (height, width) and their patches will lie in one batch."""
+    """Return where images of the sizes `originals` (height, width) and their patches will lie in one batch."""
     flips = tuple(flips) if flips is not None else (False,) * len(originals)
     sizes = tuple(scaled_size(height, width, long_side, shapes) for height, width in originals)
     frame = (max(SMALLEST, *(size[0] for size in sizes)), max(SMALLEST, *(size[1] for size in sizes)))
@@ -98,7 +98,7 @@ def _moved(patches: np.ndarray, size: tuple[int, int], new: tuple[int, int], fli
 
 
 def render(layout: Layout, images: Sequence[Tensor | np.ndarray], device: torch.device | str = "cpu") -> Batch:
-    """Return the batch that `layout` describes, of pictures (H, W, 3) uint8 wherever they are held."""
+    """Return the batch that `layout` describes, of images (H, W, 3) uint8 wherever they are held."""
     device = torch.device(device)
     last = torch.channels_last if device.type == "cuda" else torch.contiguous_format
     padded = any(size != layout.frame for size in layout.sizes)
@@ -114,7 +114,7 @@ def render(layout: Layout, images: Sequence[Tensor | np.ndarray], device: torch.
 
 
 def _scaled(image: Tensor | np.ndarray, height: int, width: int, device: torch.device | str) -> Tensor:
-    """Return pixels (3, height, width), float, of a picture (H, W, 3) uint8 scaled bilinearly."""
+    """Return pixels (3, height, width), float, of an image (H, W, 3) uint8 scaled bilinearly."""
     held = torch.from_numpy(np.ascontiguousarray(image)) if isinstance(image, np.ndarray) else image
     pixels = held.to(device, non_blocking=True).permute(2, 0, 1).float()
     if pixels.shape[1:] == (height, width):
@@ -125,7 +125,7 @@ def _scaled(image: Tensor | np.ndarray, height: int, width: int, device: torch.d
 def make_view(
     image: np.ndarray, patches: np.ndarray, long_side: int, flip: bool = False, device: torch.device | str = "cpu"
 ) -> View:
-    """Return the picture (H, W, 3) uint8 with its longest side scaled bilinearly, and its patches moved along."""
+    """Return the image (H, W, 3) uint8 with its longest side scaled bilinearly, and its patches moved along."""
     size = (image.shape[0], image.shape[1])
     new = scaled_size(*size, long_side)
     pixels = _scaled(image, *new, device)
@@ -134,7 +134,7 @@ def make_view(
 
 
 def original_boxes(patches: Tensor, view_size: tuple[int, int], size: tuple[int, int], flip: bool = False) -> Tensor:
-    """Return patches of a view as boxes of the original picture: the way back of `make_view`. Sizes are (height, width)."""
+    """Return patches of a view as boxes of the original image: the way back of `make_view`. Sizes are (height, width)."""
     boxes = flip_boxes(patches, view_size[1]) if flip else patches
     return boxes * boxes.new_tensor([size[1] / view_size[1], size[0] / view_size[0]] * 2)
 

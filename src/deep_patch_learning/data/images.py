@@ -1,4 +1,4 @@
-"""Reading a picture from disk: RGB, upright, or a clear error."""
+"""Reading an image from disk: RGB, upright, or a clear error."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -23,9 +23,9 @@ _TO_UPRIGHT = {
 
 
 def read_image(path: str | Path) -> np.ndarray:
-    """Return the picture as (H, W, 3) uint8 RGB, rotated as its EXIF orientation says.
+    """Return the image as (H, W, 3) uint8 RGB, rotated as its EXIF orientation says.
 
-    Grey, palette, CMYK, alpha and 16-bit pictures are converted; see-through pixels are laid on white; of an
+    Grey, palette, CMYK, alpha and 16-bit images are converted; see-through pixels are laid on white; of an
     animation the first frame is read. A missing, truncated or foreign file raises `DataError`.
     """
     path = Path(path)
@@ -35,7 +35,7 @@ def read_image(path: str | Path) -> np.ndarray:
             opened.load()
             return np.array(_to_rgb(_upright(opened)))
     # Pillow's readers raise nearly anything on broken bytes (struct.error, EOFError, IndexError, ...), and a
-    # broken picture must never end a run with a traceback; so everything becomes the one error callers know.
+    # broken image must never end a run with a traceback; so everything becomes the one error callers know.
     except Exception as error:
         raise DataError(f"{path}: {_reason(path, error)}") from None
 
@@ -55,7 +55,7 @@ def image_size(path: str | Path) -> tuple[int, int]:
 
 
 def problem(path: str | Path) -> str | None:
-    """Return what is wrong with the picture, found by decoding it in full, or None when it is good."""
+    """Return what is wrong with the image, found by decoding it in full, or None when it is good."""
     try:
         read_image(path)
     except DataError as error:
@@ -66,7 +66,7 @@ def problem(path: str | Path) -> str | None:
 def _upright(image: Image.Image) -> Image.Image:
     try:
         turn = _TO_UPRIGHT.get(image.getexif().get(_ORIENTATION, 1))
-    except Exception:  # EXIF that cannot be parsed, in a picture that can be: take the pixels as they lie
+    except Exception:  # EXIF that cannot be parsed, in an image that can be: take the pixels as they lie
         turn = None
     if turn is None:
         return image
@@ -95,7 +95,7 @@ def _to_rgb(image: Image.Image) -> Image.Image:
 
 
 def _reason(path: Path, error: Exception) -> str:
-    mend = "Replace the file or remove it from the tags."
+    fix = "Replace the file or remove it from the tags."
     if isinstance(error, FileNotFoundError):
         return "there is no such image. Check the path, or remove it from the tags."
     if isinstance(error, IsADirectoryError):
@@ -109,8 +109,8 @@ def _reason(path: Path, error: Exception) -> str:
         with path.open("rb") as file:
             start = file.read(16)
         found = f"found {start!r} at its start" if start else "the file is empty (0 bytes)"
-        return f"not an image that can be read: {found}. {mend}"
-    return f"the image is broken ({error or type(error).__name__}). {mend}"
+        return f"not an image that can be read: {found}. {fix}"
+    return f"the image is broken ({error or type(error).__name__}). {fix}"
 
 
 def image_files(places: Sequence[Path]) -> list[Path]:

@@ -22,7 +22,7 @@ def measure_predictions(
 
     classes = predictions[0].classes
     scores = np.stack([prediction.image_scores for prediction in predictions])
-    figures: dict[str, Any] = {"pictures": len(predictions)}
+    figures: dict[str, Any] = {"images": len(predictions)}
     figures |= classification_report(scores, labels, classes).as_dict()
     boxes = [prediction.best_boxes for prediction in predictions if prediction.best_boxes is not None]
     if truth is None or not boxes:

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from deep_patch_learning.common.boxes import pairwise_iou
-from deep_patch_learning.data.dataset import TaggedPictures
+from deep_patch_learning.data.dataset import TaggedImages
 from deep_patch_learning.data.truth import TrueBoxes
 from deep_patch_learning.patches.cache import PatchCache
 from deep_patch_learning.patches.generator import PatchGenerator
@@ -18,7 +18,7 @@ NUMBERS = (100, 500, 1000)
 
 def measure(
     patches: PatchGenerator | Sequence[np.ndarray],
-    images: TaggedPictures | Sequence[str | Path],
+    images: TaggedImages | Sequence[str | Path],
     truth: Sequence[TrueBoxes] | None = None,
     *,
     numbers: Sequence[int] = NUMBERS,
@@ -38,7 +38,7 @@ def measure(
     Patches come from the cache in `folder`, where missing ones are made by `workers` threads; with `fresh` all are made
     anew and not kept. `patches` may instead be ready boxes, one array per image, that are not timed.
     """
-    paths = [Path(path) for path in (images.paths if isinstance(images, TaggedPictures) else images)]
+    paths = [Path(path) for path in (images.paths if isinstance(images, TaggedImages) else images)]
     for name, given in (("true boxes", truth), ("ready boxes", patches)):
         if isinstance(given, Sequence) and len(given) != len(paths):
             raise ValueError(f"{len(given)} {name} for {len(paths)} images; wanted one for each image")

@@ -1,7 +1,7 @@
 """Scores -> probabilities that mean what they say, and the threshold of each class, both from held-out tags.
 
 A class's probability is the sigmoid of slope * score + bias (Platt scaling). The slope is above 0, so that the order of
-pictures, and with it every average precision, stays.
+images, and with it every average precision, stays.
 """
 
 import json
@@ -17,14 +17,14 @@ from deep_patch_learning.common.errors import RunError
 from deep_patch_learning.data.dataset import PRESENT, UNKNOWN
 from deep_patch_learning.inference.prediction import Prediction, sigmoid
 
-FORMAT = "deep_patch_learning.inference.calibration/1"
-FEW = 5  # pictures that show a class (or do not), below which it takes what all classes share
+FORMAT = "deep_patch_learning.calibration/1"
+FEW = 5  # images that show a class (or do not), below which it takes what all classes share
 # how far a class may stray from what all share: the standard deviations of the logarithm of its slope and of its bias
 SPREAD = np.array([0.5, 1.0])
 WIDE = np.array(
     [2.0, 10.0]
 )  # the same for what all share, around the scores as they are: only what has no bounds is held
-FOLDS = 5  # the error after calibrating is measured on each fifth of the pictures, fitted on the others
+FOLDS = 5  # the error after calibrating is measured on each fifth of the images, fitted on the others
 BINS = 15
 PLAIN_THRESHOLD = 0.5
 
@@ -33,9 +33,9 @@ PLAIN_THRESHOLD = 0.5
 class Calibration:
     """The calibration of C classes: `slopes`, `biases` and `thresholds` (C,), and what they were fitted on.
 
-    `positives` (C,) counts the held-out pictures that show each class; one with fewer than `FEW` has what all classes share.
+    `positives` (C,) counts the held-out images that show each class; one with fewer than `FEW` has what all classes share.
     `box_lines` (C, 2) are slope and bias for the scores of boxes, None for a network that finds none. `error_before` and
-    `error_after` are expected calibration errors, from 0 to 1, the second on pictures that were left out of the fit it is
+    `error_after` are expected calibration errors, from 0 to 1, the second on images that were left out of the fit it is
     measured on.
     """
 
@@ -44,7 +44,7 @@ class Calibration:
     biases: np.ndarray
     thresholds: np.ndarray
     positives: np.ndarray
-    pictures: int
+    images: int
     error_before: float
     error_after: float
     box_lines: np.ndarray | None = None
@@ -74,10 +74,10 @@ class Calibration:
     def __str__(self) -> str:
         few = int((self.positives < FEW).sum())
         said = (
-            f"calibrated on {self.pictures:,} pictures: the error of probabilities is {100 * self.error_before:.1f} % before, "
+            f"calibrated on {self.images:,} images: the error of probabilities is {100 * self.error_before:.1f} % before, "
             f"{100 * self.error_after:.1f} % after; thresholds from {self.thresholds.min():.2f} to {self.thresholds.max():.2f}"
         )
-        kept = f"; {few} of {len(self.classes)} classes, in fewer than {FEW} pictures, take what all share"
+        kept = f"; {few} of {len(self.classes)} classes, in fewer than {FEW} images, take what all share"
         return said + (kept if few else "")
 
     def as_dict(self) -> dict[str, Any]:
@@ -85,7 +85,7 @@ class Calibration:
         columns = zip(self.positives, self.slopes, self.biases, self.thresholds, strict=True)
         return {
             "format": FORMAT,
-            "pictures": self.pictures,
+            "images": self.images,
             "expected_calibration_error": {"before": self.error_before, "after": self.error_after},
             "classes": {
                 name: {
@@ -108,7 +108,7 @@ class Calibration:
         slopes, biases, thresholds, positives = (
             np.array([row[key] for row in rows.values()]) for key in ("slope", "bias", "threshold", "positives")
         )
-        about = saved["pictures"], errors["before"], errors["after"]
+        about = saved["images"], errors["before"], errors["after"]
         lines = [[row["box_slope"], row["box_bias"]] for row in rows.values() if "box_slope" in row]
         return cls(tuple(rows), slopes, biases, thresholds, positives, *about, np.array(lines) if lines else None)
 
@@ -137,7 +137,7 @@ def read_calibration(path: Path, classes: Sequence[str]) -> Calibration | None:
 
 
 def calibrate_predictions(predictions: Sequence[Prediction], labels: np.ndarray, classes: Sequence[str]) -> Calibration:
-    """Return the calibration fitted on what was found in held-out pictures, and their tags `labels` (I, C)."""
+    """Return the calibration fitted on what was found in held-out images, and their tags `labels` (I, C)."""
     boxes = [one.best_scores for one in predictions if one.best_boxes is not None]
     scores = np.stack([one.tag_scores for one in predictions])
     return calibrate(scores, labels, classes, box_scores=np.stack(boxes) if len(boxes) == len(predictions) else None)
@@ -146,13 +146,13 @@ def calibrate_predictions(predictions: Sequence[Prediction], labels: np.ndarray,
 def calibrate(
     scores: np.ndarray, labels: np.ndarray, classes: Sequence[str], seed: int = 0, box_scores: np.ndarray | None = None
 ) -> Calibration:
-    """Return the calibration fitted on held-out pictures: their raw `scores` (I, C) and tags `labels` (I, C).
+    """Return the calibration fitted on held-out images: their raw `scores` (I, C) and tags `labels` (I, C).
 
     `box_scores` (I, C) are those of the best box of each class. They too are held against the tags: a box is worth what it says
-    of the picture.
+    of the image.
 
-    Slope and bias of a class lie near those that fit all classes together, nearer where fewer pictures show it. Its threshold is
-    where F1 is highest on these pictures. A class that fewer than `FEW` pictures show takes what is best for all together.
+    Slope and bias of a class lie near those that fit all classes together, nearer where fewer images show it. Its threshold is
+    where F1 is highest on these images. A class that fewer than `FEW` images show takes what is best for all together.
     Unknown tags do not count.
     """
     scores, labels = np.asarray(scores, np.float64), np.asarray(labels)
@@ -186,7 +186,7 @@ def fit_lines(scores: np.ndarray, labels: np.ndarray) -> np.ndarray:
 
 
 def _has_enough(labels: np.ndarray) -> np.ndarray:
-    """Return for each class (C,) whether enough pictures show it, and enough do not, to tell anything of it alone."""
+    """Return for each class (C,) whether enough images show it, and enough do not, to tell anything of it alone."""
     positives, negatives = (labels == PRESENT).sum(0), ((labels != PRESENT) & (labels != UNKNOWN)).sum(0)
     return (positives >= FEW) & (negatives >= FEW)
 
@@ -221,7 +221,7 @@ def _loss(line: np.ndarray, scores: np.ndarray, present: np.ndarray, centre: np.
 
 
 def _fitted_on_others(scores: np.ndarray, labels: np.ndarray, seed: int) -> np.ndarray:
-    """Return calibrated probabilities (I, C), each of a line fitted without its picture's part of the pictures."""
+    """Return calibrated probabilities (I, C), each of a line fitted without its image's part of the images."""
     part = np.random.default_rng((seed, 4)).permutation(len(scores)) % FOLDS
     found = np.empty_like(scores)
     for number in np.unique(part):
@@ -244,7 +244,7 @@ def expected_calibration_error(probabilities: np.ndarray, labels: np.ndarray) ->
 
 
 def best_thresholds(probabilities: np.ndarray, labels: np.ndarray) -> np.ndarray:
-    """Return for each class (C,) the threshold with the highest F1; one for all together where few pictures show it."""
+    """Return for each class (C,) the threshold with the highest F1; one for all together where few images show it."""
     known, present = labels != UNKNOWN, labels == PRESENT
     shared = PLAIN_THRESHOLD
     if present.sum() >= FEW:
@@ -257,7 +257,7 @@ def best_thresholds(probabilities: np.ndarray, labels: np.ndarray) -> np.ndarray
 
 
 def best_threshold(probabilities: np.ndarray, present: np.ndarray) -> float:
-    """Return the threshold with the highest F1 of probabilities (I,), at least one of them of a picture that is `present`.
+    """Return the threshold with the highest F1 of probabilities (I,), at least one of them of an image that is `present`.
 
     It lies in the middle between the lowest probability that reaches it and the highest that does not. Of equals the
     highest counts.

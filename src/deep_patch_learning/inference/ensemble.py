@@ -10,13 +10,13 @@ from deep_patch_learning.model.network import Scores
 from deep_patch_learning.refinement.heads import RefinementScores
 
 
-class Committee(nn.Module):
+class Ensemble(nn.Module):
     """The mean of what networks of the same classes say of the same patches; heads that one of them lacks are not heard."""
 
     def __init__(self, members: Sequence[nn.Module]) -> None:
         super().__init__()
         if not members:
-            raise ValueError("a committee needs at least one network")
+            raise ValueError("a ensemble needs at least one network")
         self.members = nn.ModuleList(members)
 
     def forward(self, batch: Batch, chunk: int | None = None) -> Scores:

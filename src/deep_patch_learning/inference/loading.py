@@ -5,9 +5,9 @@ from pathlib import Path
 
 from deep_patch_learning.common.errors import RunError
 from deep_patch_learning.inference.calibration import read_calibration
-from deep_patch_learning.inference.ensemble import Committee
+from deep_patch_learning.inference.ensemble import Ensemble
 from deep_patch_learning.inference.model import Model
-from deep_patch_learning.inference.selection import ELECTIONS, Picking
+from deep_patch_learning.inference.selection import ELECTIONS, BoxSelection
 from deep_patch_learning.recipe.build import build_network, recipe_patches
 from deep_patch_learning.recipe.recipe import Recipe
 from deep_patch_learning.runs.checkpoint import read_checkpoint, restore_network
@@ -16,11 +16,11 @@ from deep_patch_learning.runs.folder import RunFolder
 SHIPPED = Path(__file__).with_name("shipped")  # a run folder; see its MODEL_CARD.md
 
 
-def recipe_picking(recipe: Recipe) -> Picking:
+def recipe_box_selection(recipe: Recipe) -> BoxSelection:
     """Return how the boxes of a class are picked with a recipe; without a vote none is elected."""
-    vote = recipe.picking == "vote"
+    vote = recipe.box_selection == "vote"
     elections = ELECTIONS if vote and recipe.boxes == "elected" else 0
-    return Picking(vote, recipe.vote_sharpness, recipe.area_power, elections, recipe.part_weight)
+    return BoxSelection(vote, recipe.vote_sharpness, recipe.area_power, elections, recipe.part_weight)
 
 
 def load(
@@ -31,7 +31,7 @@ def load(
     """Return the model of a run folder, or the one that is shipped with this package, ready to predict.
 
     It looks at `scales`, those of its recipe if not given. Where the run was calibrated, its predictions have calibrated
-    probabilities and a threshold for each class. Several runs of the same classes are asked as one (see `model/committee.py`),
+    probabilities and a threshold for each class. Several runs of the same classes are asked as one (see `model/ensemble.py`),
     with the patches, scales and picking of the first.
     """
     if run is not None and not isinstance(run, str | Path):
@@ -58,7 +58,7 @@ def load(
         scales or recipe.seen_at,
         recipe_patches(recipe),
         device,
-        picking=recipe_picking(recipe),
+        box_selection=recipe_box_selection(recipe),
         shapes=recipe.shapes,
         precision=recipe.precision,
         two_stream_tags=recipe.two_stream_tags,
@@ -90,6 +90,6 @@ def _load_together(runs: Sequence[str | Path], device: str | None, scales: Seque
     models = [load(run, device, scales) for run in runs]
     first = models[0]
     if len(models) > 1:
-        first.network = Committee([model.network for model in models]).eval()
+        first.network = Ensemble([model.network for model in models]).eval()
         first.calibration = None  # it is that of one run's scores
     return first

@@ -1,4 +1,4 @@
-"""What the network found in one picture: its tags and its boxes, to filter, save, draw and convert."""
+"""What the network found in one image: its tags and its boxes, to filter, save, draw and convert."""
 
 import json
 from collections.abc import Iterator, Mapping, Sequence
@@ -15,7 +15,7 @@ from deep_patch_learning.common.errors import DataError, DplError, did_you_mean
 if TYPE_CHECKING:
     from PIL import Image
 
-FORMAT = "deep_patch_learning.inference.prediction/1"
+FORMAT = "deep_patch_learning.prediction/1"
 _OF_HEADS = ("classification_scores", "discovery_scores", "best_boxes")  # missing where the network lacks a head
 NOTHING = -16.0  # the score of a class of which nothing was found: a probability of 1e-7
 _LINES = ("calibration", "box_calibration")  # missing where the run was not calibrated
@@ -23,7 +23,7 @@ _ARRAYS = ("image_scores", *_OF_HEADS, "found_boxes", "found_classes", "found_sc
 
 
 class Tag(NamedTuple):
-    """One thing the picture shows."""
+    """One thing the image shows."""
 
     name: str
     probability: float
@@ -34,7 +34,7 @@ class Tag(NamedTuple):
 
 
 class FoundBox(NamedTuple):
-    """One object found in the picture; `box` is (x1, y1, x2, y2) in its pixels, half-open."""
+    """One object found in the image; `box` is (x1, y1, x2, y2) in its pixels, half-open."""
 
     tag: str
     box: tuple[float, float, float, float]
@@ -48,7 +48,7 @@ class FoundBox(NamedTuple):
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Prediction:
-    """What was found in one picture, of C classes and with B boxes after non-maximum suppression.
+    """What was found in one image, of C classes and with B boxes after non-maximum suppression.
 
     The raw arrays hold everything; `tags` and `boxes` show what is likely. Arrays are copied, checked and read-only.
 
@@ -60,7 +60,7 @@ class Prediction:
 
     `calibration` (C, 2) is slope and bias of each class, and None where the run was not calibrated. Without it probabilities are
     sigmoids of raw scores: they rank, but they are not calibrated. With it they are sigmoids of slope * score + bias, fitted
-    to held-out tags. No one knows which boxes are right. `box_calibration` (C, 2) says how likely a picture shows a class whose
+    to held-out tags. No one knows which boxes are right. `box_calibration` (C, 2) says how likely an image shows a class whose
     best box has this score; where it is None the score of a box is read as that of a tag.
 
     `threshold` is the probability from which a tag is shown, one for all classes or one for each; `only` limits tags and boxes
@@ -123,7 +123,7 @@ class Prediction:
 
     def _check_contents(self) -> None:
         if not (self.height >= 1 and self.width >= 1):
-            raise DataError(f"{self.name}: the picture is {self.width} x {self.height} pixels; wanted 1 x 1 or more")
+            raise DataError(f"{self.name}: the image is {self.width} x {self.height} pixels; wanted 1 x 1 or more")
         if len(set(self.classes)) != len(self.classes):
             raise DataError(f"{self.name}: class names must differ from each other; got {list(self.classes)}")
         wrong = (self.found_classes < 0) | (self.found_classes >= len(self.classes))
@@ -135,7 +135,7 @@ class Prediction:
             if boxes is not None and wrong.any():
                 at = int(wrong.argmax())
                 box, size = boxes[at].tolist(), f"{self.width} x {self.height}"
-                raise DataError(f"{self.name}: {name}[{at}] is {box}, empty or not inside the picture of {size} pixels")
+                raise DataError(f"{self.name}: {name}[{at}] is {box}, empty or not inside the image of {size} pixels")
         for lines in (self.calibration, self.box_calibration):
             if lines is not None and (lines[:, 0] <= 0).any():
                 slopes = lines[:, 0].tolist()
@@ -163,7 +163,7 @@ class Prediction:
 
     @property
     def probabilities(self) -> np.ndarray:
-        """Return how likely each class is in the picture, (C,): the sigmoid of its tag score, calibrated where it can be."""
+        """Return how likely each class is in the image, (C,): the sigmoid of its tag score, calibrated where it can be."""
         return _probabilities(self.tag_scores, np.arange(len(self.classes)), self.calibration)
 
     def box_probabilities(self, scores: np.ndarray, classes: np.ndarray) -> np.ndarray:
@@ -179,7 +179,7 @@ class Prediction:
 
     @property
     def tags(self) -> list[Tag]:
-        """Return what the picture shows, likeliest first: the classes whose probability reaches the threshold."""
+        """Return what the image shows, likeliest first: the classes whose probability reaches the threshold."""
         probabilities, thresholds = self.probabilities, self.thresholds
         order = np.argsort(-probabilities, kind="stable")
         return [
@@ -225,7 +225,7 @@ class Prediction:
         return self.boxes[index]
 
     def __bool__(self) -> bool:
-        return True  # a picture without boxes is still a prediction
+        return True  # an image without boxes is still a prediction
 
     def __repr__(self) -> str:
         tags = ", ".join(f"{tag.name} {tag.probability:.0%}" for tag in self.tags) or "no tags"
@@ -244,7 +244,7 @@ class Prediction:
         max_boxes: int | None = None,
         min_area: float | None = None,
     ) -> "Prediction":
-        """Return the prediction with fewer boxes; the class list and the scores of the picture stay as they are.
+        """Return the prediction with fewer boxes; the class list and the scores of the image stay as they are.
 
         `classes`: show tags and boxes of these alone. `min_probability`: the new threshold of tags and of further
         boxes, of every class; lower than before shows more, and 0 shows everything. `min_score`, `min_area` (square
@@ -272,21 +272,21 @@ class Prediction:
         return self.filter(max_boxes=count)
 
     def draw(self, image: "np.ndarray | Image.Image | None" = None) -> "Image.Image":
-        """Return the picture with its boxes drawn and named; without `image` it is read from `source`."""
-        from deep_patch_learning.common.drawing import as_picture, class_colour, draw_boxes
+        """Return the image with its boxes drawn and named; without `image` it is read from `source`."""
+        from deep_patch_learning.common.drawing import as_image, class_colour, draw_boxes
         from deep_patch_learning.data.images import read_image
 
         if image is None:
             if self.source is None:
-                raise DplError(f"{self.name}: the prediction does not know its file. Give the picture: draw(image).")
+                raise DplError(f"{self.name}: the prediction does not know its file. Give the image: draw(image).")
             image = read_image(self.source)
-        picture = as_picture(image)
-        if picture.size != (self.width, self.height):
-            found, wanted = f"{picture.width} x {picture.height}", f"{self.width} x {self.height}"
-            raise DataError(f"{self.name}: the picture is {found} pixels; the boxes were found on {wanted}")
+        canvas = as_image(image)
+        if canvas.size != (self.width, self.height):
+            found, wanted = f"{canvas.width} x {canvas.height}", f"{self.width} x {self.height}"
+            raise DataError(f"{self.name}: the image is {found} pixels; the boxes were found on {wanted}")
         arrays = self.to_numpy()
         labels = [f"{box.tag} {box.probability:.0%}" for box in self.boxes]
-        return draw_boxes(picture, arrays["boxes"], labels, [class_colour(int(c)) for c in arrays["classes"]])
+        return draw_boxes(canvas, arrays["boxes"], labels, [class_colour(int(c)) for c in arrays["classes"]])
 
     def to_numpy(self) -> dict[str, np.ndarray]:
         """Return the shown boxes as arrays: `boxes` (B, 4), `classes` (B,), `scores` (B,), `probabilities` (B,)."""
@@ -297,7 +297,7 @@ class Prediction:
         return {"boxes": self.found_boxes[shown], "classes": classes, "scores": scores, "probabilities": probabilities}
 
     def to_coco(self, image_id: int = 1) -> dict[str, Any]:
-        """Return the shown boxes as a COCO data set of one picture: boxes as [x, y, width, height], classes from 1."""
+        """Return the shown boxes as a COCO data set of one image: boxes as [x, y, width, height], classes from 1."""
         annotations = []
         for number, (tag, (x1, y1, x2, y2), _, probability) in enumerate(self.boxes, start=1):
             place = {"bbox": [x1, y1, x2 - x1, y2 - y1], "area": (x2 - x1) * (y2 - y1), "iscrowd": 0}

@@ -1,4 +1,4 @@
-"""Picture -> patches: the boxes that may hold an object.
+"""Image -> patches: the boxes that may hold an object.
 
 `generator("selective-search")` builds one of the three methods; `PatchCache` keeps what they make.
 """

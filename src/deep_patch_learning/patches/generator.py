@@ -13,7 +13,7 @@ from deep_patch_learning.patches.sliding_window import SlidingWindow
 
 @runtime_checkable
 class PatchGenerator(Protocol):
-    """Picture -> boxes.
+    """Image -> boxes.
 
     A call takes (H, W, 3) uint8 RGB and returns (P, 4) uint16 boxes (x1, y1, x2, y2), half-open: at least one of
     them, all different, inside the image, of at least one pixel, best first. The same image always gives the same

@@ -7,37 +7,35 @@ import numpy as np
 
 from deep_patch_learning.common.errors import DataError
 from deep_patch_learning.common.progress import bar, console
-from deep_patch_learning.data.dataset import TaggedPictures
+from deep_patch_learning.data.dataset import TaggedImages
 from deep_patch_learning.patches.cache import PatchCache
 from deep_patch_learning.patches.generator import PatchGenerator
 
 
 @dataclass(frozen=True)
 class Prepared:
-    """Pictures that can be read, with the patches of each, and the ones that were left out with the reason."""
+    """Images that can be read, with the patches of each, and the ones that were left out with the reason."""
 
-    pictures: TaggedPictures
+    images: TaggedImages
     patches: list[np.ndarray]
     broken: list[tuple[Path, str]]
 
 
 def prepare(
-    pictures: TaggedPictures, patches: PatchGenerator, cache: Path | None = None, workers: int | None = None
+    images: TaggedImages, patches: PatchGenerator, cache: Path | None = None, workers: int | None = None
 ) -> Prepared:
-    """Return the pictures with their patches, made now or found in the cache; broken pictures are named and left out."""
+    """Return the images with their patches, made now or found in the cache; broken images are named and left out."""
     store = PatchCache(cache, patches)
     with bar("patches") as show:
-        report = store.fill(pictures.paths, workers, show)
+        report = store.fill(images.paths, workers, show)
     if report.broken:
-        console.print(
-            f"{len(report.broken)} of {len(pictures)} pictures cannot be read and are left out:", style="yellow"
-        )
+        console.print(f"{len(report.broken)} of {len(images)} images cannot be read and are left out:", style="yellow")
         for path, reason in report.broken[:10]:
             console.print(f"  {reason or path}", markup=False)
         if len(report.broken) > 10:
             console.print(f"  ... and {len(report.broken) - 10} more")
         unreadable = {path for path, _ in report.broken}
-        pictures = pictures.subset([i for i, path in enumerate(pictures.paths) if path not in unreadable])
-    if not len(pictures):
-        raise DataError("none of the pictures can be read. Check the data set's images.")
-    return Prepared(pictures, [store.patches_of(path) for path in pictures.paths], report.broken)
+        images = images.subset([i for i, path in enumerate(images.paths) if path not in unreadable])
+    if not len(images):
+        raise DataError("none of the images can be read. Check the data set's images.")
+    return Prepared(images, [store.patches_of(path) for path in images.paths], report.broken)

@@ -108,10 +108,10 @@ def recipe_patches(recipe: Recipe) -> PatchGenerator:
     """Return the patch generator that a recipe names."""
     if recipe.patches != "selective-search":
         return generator(recipe.patches)
-    return selective_search(recipe.search_mode, recipe.min_patch_side, recipe.kept_patches)
+    return selective_search(recipe.search_mode, recipe.min_patch_side, recipe.patches_per_image)
 
 
 def selective_search(mode: str, min_side: int, kept: int = 0) -> PatchGenerator:
-    """Return Selective Search in a mode; the original one searches pictures of up to 500 pixels."""
+    """Return Selective Search in a mode; the original one searches images of up to 500 pixels."""
     options = {"max_side": 500} if mode == "original" else {}
     return generator("selective-search", mode=mode, min_side=min_side, max_boxes=kept or None, **options)

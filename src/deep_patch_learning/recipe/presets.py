@@ -33,13 +33,13 @@ def modern(backbone: str = "resnet50", steps: int = 2_500) -> Recipe:
         weights=usual_weights(backbone),
         steps=steps,
         batch_images=8,
-        images_per_pass=8,
+        images_per_micro_batch=8,
         shapes=48,
         head_bias=-3.0,
         min_patch_side=16,
-        kept_patches=1000,
-        max_patches=64,
-        picking="vote",
+        patches_per_image=1000,
+        patches_per_sample=64,
+        box_selection="vote",
         vote_sharpness=0.5,
         area_power=0.25,
         unknown="ignore",
@@ -67,7 +67,7 @@ def refined(backbone: str = "resnet50", steps: int = 2_500) -> Recipe:
     return modern(backbone, steps).replace(
         name="refined",
         heads=ALL_HEADS,
-        max_patches=256,
+        patches_per_sample=256,
         seeds="vote",
         regression=True,
         refinement_cells=2 if backbone.startswith(("resnet50", "lite0")) else 1,
@@ -77,7 +77,7 @@ def refined(backbone: str = "resnet50", steps: int = 2_500) -> Recipe:
 
 
 def fast(backbone: str = "lite0-map", steps: int = 2_500) -> Recipe:
-    """Return `refined` for a laptop: a small network, few patches, one look at a picture, and heads that learn alone.
+    """Return `refined` for a laptop: a small network, few patches, one look at an image, and heads that learn alone.
 
     Where all layers are to learn, for which a GPU is good, set `freeze_backbone` to false. It finds most where the boxes of a
     larger network teach it (`--boxes-from`).
@@ -88,8 +88,8 @@ def fast(backbone: str = "lite0-map", steps: int = 2_500) -> Recipe:
         boxes="elected",
         scales=(384, 448, 512),
         test_scales=(448,),
-        kept_patches=300,
-        max_patches=128,
+        patches_per_image=300,
+        patches_per_sample=128,
         refinement_width=192,
         learning_rate=1e-4,
         freeze_backbone=True,
@@ -101,7 +101,7 @@ def fast(backbone: str = "lite0-map", steps: int = 2_500) -> Recipe:
 def world(backbone: str = "tiny", steps: int = 700) -> Recipe:
     """Return the recipe of the embedded world: the tiny network on its pretrained convolutions, half a minute on two cores.
 
-    Few patches are drawn at each visit: the many that frame a whole object alike are then met more often than any single
+    Few patches are drawn at each sample: the many that frame a whole object alike are then met more often than any single
     patch on a part of it.
     """
     return Recipe(
@@ -111,14 +111,14 @@ def world(backbone: str = "tiny", steps: int = 700) -> Recipe:
         filters=64,
         scales=(160,),
         min_patch_side=20,
-        max_patches=32,
-        picking="vote",
+        patches_per_sample=32,
+        box_selection="vote",
         boxes="elected",
         unknown="ignore",
         steps=steps,
         freeze_backbone=True,
         batch_images=16,
-        images_per_pass=16,
+        images_per_micro_batch=16,
         optimiser="adamw",
         learning_rate=1e-3,
         head_learning_rate=3.0,
@@ -143,13 +143,13 @@ def refined_world(backbone: str = "tiny", steps: int = 700) -> Recipe:
     )
 
 
-# what a second round changes: one box of each tag is given, and one classifier is enough to learn from it
-SECOND_ROUND = {"seeds": "given", "seeds_per_class": 1, "refinements": 1}
+# what a self-training round changes: one box of each tag is given, and one classifier is enough to learn from it
+SELF_TRAINING_ROUND = {"seeds": "given", "seeds_per_class": 1, "refinements": 1}
 
 
-def second_round(recipe: Recipe) -> Recipe:
+def self_training_round(recipe: Recipe) -> Recipe:
     """Return the recipe of a refinement that learns from the boxes of another run."""
-    return recipe.replace(**SECOND_ROUND)
+    return recipe.replace(**SELF_TRAINING_ROUND)
 
 
 def usual_weights(backbone: str) -> str:

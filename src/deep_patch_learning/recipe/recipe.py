@@ -15,16 +15,24 @@ from deep_patch_learning.refinement.seeds import SeedsName
 PAPER_SCALES = (480, 576, 688, 864, 1200)
 Optimiser = Literal["sgd", "adamw"]
 Schedule = Literal["steps", "cosine"]
-Picking = Literal["best", "vote"]
+BoxSelection = Literal["best", "vote"]
 Boxes = Literal["best-first", "elected"]
 Bands = Literal["program", "paper"]
 SearchMode = Literal["fast", "quality", "original"]
 Precision = Literal["32-true", "bf16-mixed", "16-mixed", "64-true", "auto"]
 
+# names of earlier versions
+RENAMED = {
+    "images_per_pass": "images_per_micro_batch",
+    "max_patches": "patches_per_sample",
+    "kept_patches": "patches_per_image",
+    "picking": "box_selection",
+}
+
 
 @dataclass(frozen=True)
 class Recipe:
-    """All settings of a training. A step sees `batch_images` images, `images_per_pass` of them at a time."""
+    """All settings of a training. A step sees `batch_images` images, `images_per_micro_batch` of them at a time."""
 
     name: str = "modern"
     backbone: str = "vgg16"
@@ -35,19 +43,19 @@ class Recipe:
     head_bias: float = (
         0.0  # where the heads' class scores start; below 0: that most classes are absent need not be learnt
     )
-    # pictures and patches
+    # images and patches
     scales: tuple[int, ...] = PAPER_SCALES
     test_scales: tuple[int, ...] = ()  # what a trained network looks at; those of training if none
     flips: bool = True
     shapes: int = (
-        0  # ratios of sides are rounded to multiples of 1 / shapes, so that pictures share sizes; 0: kept as they are
+        0  # ratios of sides are rounded to multiples of 1 / shapes, so that images share sizes; 0: kept as they are
     )
     patches: str = "selective-search"
     search_mode: SearchMode = "fast"  # of Selective Search; original: as in the paper, at 500 pixels
     min_patch_side: int = 1  # patches with a shorter side are left out; Selective Search only
-    kept_patches: int = 0  # of each picture, the first in the search's order; 0 means all; Selective Search only
-    max_patches: int = 0  # in training, drawn anew at each visit; 0 means all
-    picking: Picking = "best"  # how the box of a class is picked in testing
+    patches_per_image: int = 0  # of each image, the first in the search's order; 0 means all; Selective Search only
+    patches_per_sample: int = 0  # in training, drawn anew at each sample; 0 means all
+    box_selection: BoxSelection = "best"  # how the box of a class is picked in testing
     vote_sharpness: float = 1.0  # a patch votes with the exponential of this times its score
     area_power: float = 0.0  # votes are multiplied by the patch's area to this power
     boxes: Boxes = (
@@ -80,7 +88,7 @@ class Recipe:
     freeze_backbone: bool = False  # leave the convolutions as they were pretrained
     frozen_stages: int = 0  # leave the first stages as pretrained: they cost most and tell least of the classes
     batch_images: int = 2
-    images_per_pass: int = 1
+    images_per_micro_batch: int = 1
     # optimiser
     optimiser: Optimiser = "sgd"
     learning_rate: float = 1e-3
@@ -100,7 +108,7 @@ class Recipe:
     def __post_init__(self) -> None:
         choices = {"optimiser": Optimiser, "schedule": Schedule, "reduction": Reduction, "unknown": Unknown}
         choices |= {
-            "picking": Picking,
+            "box_selection": BoxSelection,
             "boxes": Boxes,
             "precision": Precision,
             "bands": Bands,
@@ -114,7 +122,7 @@ class Recipe:
         for field in (
             "steps",
             "batch_images",
-            "images_per_pass",
+            "images_per_micro_batch",
             "filters",
             "refinements",
             "refinement_cells",
@@ -123,8 +131,8 @@ class Recipe:
             if getattr(self, field) < 1:
                 raise RunError(f"recipe: {field} = {getattr(self, field)}; it must be at least 1.")
         for field in (
-            "kept_patches",
-            "max_patches",
+            "patches_per_image",
+            "patches_per_sample",
             "head_first_steps",
             "warmup_steps",
             "weight_decay",
@@ -177,7 +185,7 @@ class Recipe:
 
     @property
     def seen_at(self) -> tuple[int, ...]:
-        """The scales at which a trained network looks at pictures."""
+        """The scales at which a trained network looks at images."""
         return self.test_scales or self.scales
 
     def rate_at(self, step: int) -> float:
@@ -220,6 +228,7 @@ def checked(values: dict[str, Any], source: str) -> dict[str, Any]:
     defaults = {field.name: field.default for field in dataclasses.fields(Recipe)}
     known = {}
     for key, value in values.items():
+        key = RENAMED.get(key, key)
         if key not in defaults:
             raise RunError(f"{source}: there is no setting '{key}'.{did_you_mean(key, defaults)}")
         value = tuple(value) if isinstance(value, list) else value

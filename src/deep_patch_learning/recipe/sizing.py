@@ -1,4 +1,4 @@
-"""How long to train, from the number of pictures, where the user does not say."""
+"""How long to train, from the number of images, where the user does not say."""
 
 import math
 from collections.abc import Sequence
@@ -11,35 +11,35 @@ SIZED = (
     "modern",
     "refined",
     "fast",
-)  # the paper's steps are the paper's, and those of the world are made for its pictures
-VISITS_PER_ROOT = 160  # 2,501 pictures, VOC 2007's train, are well served by 8,000 visits
-FEWEST_VISITS = 2_400  # new heads learn little in less, however few the pictures are
-MOST_VISITS = 160_000
+)  # the paper's steps are the paper's, and those of the world are made for its images
+SAMPLES_PER_ROOT = 160  # 2,501 images, VOC 2007's train, are well served by 8,000 samples
+FEWEST_SAMPLES = 2_400  # new heads learn little in less, however few the images are
+MOST_SAMPLES = 160_000
 
 
-def visits_for(pictures: int) -> int:
-    """Return how many visits a training on this many pictures takes.
+def samples_for(images: int) -> int:
+    """Return how many samples a training on this many images takes.
 
-    They grow with the root of the number of pictures: few pictures are visited often, many seldom. From 25,600 pictures on each
-    is visited once, and from `MOST_VISITS` on not all of them are.
+    They grow with the root of the number of images: few images are sampled often, many seldom. From 25,600 images on each
+    is sampled once, and from `MOST_SAMPLES` on not all of them are.
     """
-    grown = VISITS_PER_ROOT * math.sqrt(pictures)
-    return round(min(max(grown, pictures, FEWEST_VISITS), MOST_VISITS))
+    grown = SAMPLES_PER_ROOT * math.sqrt(images)
+    return round(min(max(grown, images, FEWEST_SAMPLES), MOST_SAMPLES))
 
 
-def steps_for(pictures: int, batch_images: int) -> int:
-    """Return how many steps of `batch_images` pictures those visits are, in two digits and zeros."""
-    steps = visits_for(pictures) / batch_images
+def steps_for(images: int, batch_images: int) -> int:
+    """Return how many steps of `batch_images` images those samples are, in two digits and zeros."""
+    steps = samples_for(images) / batch_images
     step = 10 ** max(math.floor(math.log10(steps)) - 1, 0)
     return max(round(steps / step) * step, 1)
 
 
-def in_words(pictures: int, recipe: Recipe) -> str:
+def in_words(images: int, recipe: Recipe) -> str:
     """Return the size of a training in one line."""
-    visits = recipe.total_steps * recipe.batch_images / pictures
+    samples = recipe.total_steps * recipe.batch_images / images
     return (
-        f"{pictures:,} pictures: {recipe.total_steps:,} steps of {recipe.batch_images} pictures, "
-        f"{visits:.1f} visits of each; --steps changes it"
+        f"{images:,} images: {recipe.total_steps:,} steps of {recipe.batch_images} images, "
+        f"{samples:.1f} samples of each; --steps changes it"
     )
 
 
@@ -49,10 +49,10 @@ def choose_sized(
     seed: int,
     changes: Sequence[str],
     options: dict[str, Any],
-    pictures: int,
+    images: int,
     begun: Recipe | None,
 ) -> tuple[Recipe, str]:
-    """Return the recipe as `choose` does, with steps that fit the pictures where none are given, and a line that says so.
+    """Return the recipe as `choose` does, with steps that fit the images where none are given, and a line that says so.
 
     A run that was `begun` keeps its steps. The line is empty where nothing was fitted.
     """
@@ -62,5 +62,5 @@ def choose_sized(
         return recipe, ""
     if begun is not None:
         return choose(name, heads, seed, changes, {**options, "steps": begun.steps}), ""
-    recipe = choose(name, heads, seed, changes, {**options, "steps": steps_for(pictures, recipe.batch_images)})
-    return recipe, in_words(pictures, recipe)
+    recipe = choose(name, heads, seed, changes, {**options, "steps": steps_for(images, recipe.batch_images)})
+    return recipe, in_words(images, recipe)

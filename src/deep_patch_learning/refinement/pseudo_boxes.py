@@ -1,4 +1,4 @@
-"""A second round: the boxes that a finished run found on the training pictures are what the refinement of another learns from."""
+"""Pseudo boxes: what a finished run found on the training images, from which the refinement of another learns."""
 
 import json
 from collections.abc import Sequence
@@ -14,8 +14,8 @@ from deep_patch_learning.common.errors import RunError
 from deep_patch_learning.refinement.seeds import Seeds
 
 
-class GivenBoxes(NamedTuple):
-    """The boxes of one picture: (B, 4) in its pixels, and their classes (B,)."""
+class PseudoBoxes(NamedTuple):
+    """The boxes of one image: (B, 4) in its pixels, and their classes (B,)."""
 
     boxes: np.ndarray
     classes: np.ndarray
@@ -26,8 +26,8 @@ def waiting(out: str | Path) -> Path:
     return Path(out).with_name(f"{Path(out).name}-given-boxes.jsonl")
 
 
-def keep_given(
-    kept: Path, found_before: Path, names: Sequence[str], classes: Sequence[str], given: Sequence[GivenBoxes]
+def keep_pseudo_boxes(
+    kept: Path, found_before: Path, names: Sequence[str], classes: Sequence[str], given: Sequence[PseudoBoxes]
 ) -> None:
     """Put the boxes of a training that begins into its run folder, unless they are there."""
     if kept.exists():
@@ -35,13 +35,13 @@ def keep_given(
     elif found_before.exists():
         found_before.replace(kept)
     else:
-        write_given(kept, {}, names, classes, given)
+        write_pseudo_boxes(kept, {}, names, classes, given)
 
 
-def write_given(
-    path: Path, source: dict[str, Any], names: Sequence[str], classes: Sequence[str], given: Sequence[GivenBoxes]
+def write_pseudo_boxes(
+    path: Path, source: dict[str, Any], names: Sequence[str], classes: Sequence[str], given: Sequence[PseudoBoxes]
 ) -> None:
-    """Write where boxes come from and the boxes of all pictures as JSON lines, whole or not at all."""
+    """Write where boxes come from and the boxes of all images as JSON lines, whole or not at all."""
     lines: list[dict[str, Any]] = [{"source": source}]
     lines += [
         {
@@ -53,13 +53,13 @@ def write_given(
     write_whole(path, "".join(json.dumps(line) + "\n" for line in lines))
 
 
-def read_given(path: Path, names: Sequence[str], classes: Sequence[str]) -> list[GivenBoxes]:
-    """Return what `write_given` wrote for pictures of these names, or raise `RunError`."""
+def read_pseudo_boxes(path: Path, names: Sequence[str], classes: Sequence[str]) -> list[PseudoBoxes]:
+    """Return what `write_given` wrote for images of these names, or raise `RunError`."""
     numbers = {name: number for number, name in enumerate(classes)}
     try:
         lines = [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()[1:]]
         found = {
-            line["image"]: GivenBoxes(
+            line["image"]: PseudoBoxes(
                 np.array([box[1:] for box in line["boxes"]], np.float32).reshape(-1, 4),
                 np.array([numbers[box[0]] for box in line["boxes"]], np.int64),
             )
@@ -67,7 +67,7 @@ def read_given(path: Path, names: Sequence[str], classes: Sequence[str]) -> list
         }
         return [found[name] for name in names]
     except (json.JSONDecodeError, KeyError, TypeError, ValueError) as error:
-        raise RunError(f"{path}: is damaged or of other pictures ({error!r}). Train again in a new folder.") from None
+        raise RunError(f"{path}: is damaged or of other images ({error!r}). Train again in a new folder.") from None
 
 
 def source_of(path: Path) -> dict[str, Any]:
@@ -78,10 +78,10 @@ def source_of(path: Path) -> dict[str, Any]:
         return {}
 
 
-def seeds_among(patches: Tensor, counts: Sequence[int], given: Sequence[GivenBoxes], classes: int) -> Seeds:
+def seeds_among(patches: Tensor, counts: Sequence[int], given: Sequence[PseudoBoxes], classes: int) -> Seeds:
     """Return as seeds the boxes that stand last among each image's patches (P, 4), of which it has `counts`.
 
-    They are read there, and not from `given`, since there they are scaled and mirrored as the picture is.
+    They are read there, and not from `given`, since there they are scaled and mirrored as the image is.
     """
     most = max((int(np.bincount(one.classes).max()) for one in given if len(one.classes)), default=1)
     rows, real = np.zeros((2, len(given), classes * most), np.int64)

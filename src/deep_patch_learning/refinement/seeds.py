@@ -96,7 +96,7 @@ class Vote:
 class Several:
     """Up to `most` seeds a class: the best `share` of an image's patches, less those that overlap a better one, as in MIST.
 
-    With a `floor`, a seed also needs that share of the best score of its class: a picture that shows one object should not be
+    With a `floor`, a seed also needs that share of the best score of its class: an image that shows one object should not be
     searched for five.
     """
 

@@ -78,7 +78,7 @@ def decoded(patches: Tensor, offsets: Tensor) -> Tensor:
 
 
 def inside(boxes: Tensor, height: int, width: int) -> Tensor:
-    """Return boxes (..., 4) cut at the picture's edges, each at least a pixel wide and high."""
+    """Return boxes (..., 4) cut at the image's edges, each at least a pixel wide and high."""
     x1, y1, x2, y2 = boxes.unbind(-1)
     x1, y1 = x1.clamp(0, width - 1), y1.clamp(0, height - 1)
     return torch.stack((x1, y1, x2.clamp(max=width).maximum(x1 + 1), y2.clamp(max=height).maximum(y1 + 1)), dim=-1)

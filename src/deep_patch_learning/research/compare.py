@@ -18,7 +18,7 @@ from rich.table import Table
 from deep_patch_learning.common.atomic_files import write_whole
 from deep_patch_learning.common.devices import usable_device
 from deep_patch_learning.common.errors import RunError
-from deep_patch_learning.common.progress import console, number
+from deep_patch_learning.common.progress import console, number, out
 from deep_patch_learning.data.dataset import limited
 from deep_patch_learning.data.readers.read import read_tags
 from deep_patch_learning.data.truth import read_truth
@@ -30,9 +30,9 @@ from deep_patch_learning.recipe.recipe import Recipe
 from deep_patch_learning.research.peers.catalogue import PEERS
 from deep_patch_learning.research.peers.contest import FIGURES, Contest, Outcome
 
-RATES = ("train_visits_per_second", "test_images_per_second")
+RATES = ("train_samples_per_second", "test_images_per_second")
 COLUMNS = (
-    *("peer", "seed", *FIGURES, "visits", *RATES),
+    *("peer", "seed", *FIGURES, "samples", *RATES),
     *("scales", "patches", "backbone", "command", "machine", "date"),
 )
 Row = dict[str, Any]
@@ -55,7 +55,7 @@ def compare(
     """Return a row for each peer and seed, in the order they were asked for.
 
     Rows are written to `out/compare.csv` one by one, so that the same call again goes on where it was stopped; the run of
-    each peer is in `out/PEER-seedN`. All peers see the same pictures, at the same visits, as often, with the same backbone.
+    each peer is in `out/PEER-seedN`. All peers see the same images, at the same samples, as often, with the same backbone.
     """
     check_name(recipe.backbone)
     check_source(recipe.weights)
@@ -108,7 +108,7 @@ def _contest(
     tests = limited(read_tags(data, splits[1], classes=tags.classes), limit)
     training = prepare(tags, patches, workers=workers)
     testing = prepare(tests, patches, workers=workers)
-    truth = read_truth(data, testing.pictures)
+    truth = read_truth(data, testing.images)
     source = {"path": str(data.resolve()), "split": splits[0], "limit": limit}
     return Contest(data, training, testing, truth, source, device, hypotheses)
 
@@ -136,7 +136,7 @@ def _row(peer: str, seed: int, outcome: Outcome) -> Row:
     figures = {key: _rounded(outcome.figures.get(key), 2) for key in FIGURES}
     rates = {key: _rounded(getattr(outcome, key), 3) for key in RATES}
     seen = {"scales": " ".join(map(str, outcome.scales)), "patches": round(outcome.patches)}
-    return {"peer": peer, "seed": seed, **figures, "visits": outcome.visits, **rates, **seen}
+    return {"peer": peer, "seed": seed, **figures, "samples": outcome.samples, **rates, **seen}
 
 
 def _rounded(value: float | None, digits: int) -> float | None:
@@ -164,7 +164,7 @@ def read_rows(table: Path) -> list[Row]:
 
 
 def _value(key: str, text: str) -> Any:
-    if key in ("seed", "visits", "patches"):
+    if key in ("seed", "samples", "patches"):
         return int(text)
     if key in (*FIGURES, *RATES):
         return float(text) if text else None
@@ -179,14 +179,14 @@ def machine_name(device: str) -> str:
     return f"{what}, {os.cpu_count()} cores"
 
 
-def show(rows: Sequence[Row], out: Path) -> None:
+def show(rows: Sequence[Row], folder: Path) -> None:
     """Print the table of a comparison; the CSV says more."""
-    table = Table(title=f"{out / 'compare.csv'}", title_justify="left", box=SIMPLE, pad_edge=False)
+    table = Table(title=f"{folder / 'compare.csv'}", title_justify="left", box=SIMPLE, pad_edge=False)
     table.add_column("peer", no_wrap=True)
-    headings = ("seed", "mAP", "11pt", "CorLoc", "det. mAP", "visits/s", "images/s")
+    headings = ("seed", "mAP", "11pt", "CorLoc", "det. mAP", "samples/s", "images/s")
     for heading in headings:
         table.add_column(heading, justify="right", no_wrap=True)
     for row in rows:
         table.add_row(row["peer"], str(row["seed"]), *(number(row[key]) for key in (*FIGURES, *RATES)))
     out.print(table)
-    out.print("visits/s: training. images/s: testing, at all scales. Making patches counts in neither.")
+    out.print("samples/s: training. images/s: testing, at all scales. Making patches counts in neither.")

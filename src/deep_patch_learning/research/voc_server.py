@@ -1,7 +1,7 @@
 """Predictions -> the result files that the PASCAL VOC evaluation server takes, which alone knows the answers of VOC 2012's test.
 
 Classification goes to competition 2 and detection to competition 4: those for systems that have seen more than VOC's own
-pictures, as every network that starts from ImageNet has.
+images, as every network that starts from ImageNet has.
 """
 
 import os
@@ -29,7 +29,7 @@ def write_server_files(
     """Return the archive to upload, `folder/results.tar.gz`, which holds the files below `folder/results`.
 
     Every box found is written, whatever the threshold: average precision wants the unlikely ones too. The detection files are
-    left out where no picture has a box. `folder` must be new or empty; it appears when all is written, or not at all.
+    left out where no image has a box. `folder` must be new or empty; it appears when all is written, or not at all.
     """
     folder = Path(folder)
     if not re.fullmatch(r"VOC\d{4}", year) or not re.fullmatch(r"\w+", split):
@@ -64,12 +64,12 @@ def _write_results(predictions: Iterable[Prediction], main: Path, split: str) ->
                 _check_classes(classes)
                 class_files = _open_all(main, _CLASSIFICATION, split, classes, opened)
                 box_files = _open_all(main, _DETECTION, split, classes, opened)
-            _check_picture(prediction, classes, seen)
+            _check_image(prediction, classes, seen)
             seen.add(prediction.name)
             _write_scores(prediction, class_files)
             boxes += _write_boxes(prediction, box_files)
     if classes is None:
-        raise DataError("there are no predictions to write. Predict the pictures of the test list first.")
+        raise DataError("there are no predictions to write. Predict the images of the test list first.")
     if boxes == 0:
         for path in main.glob(f"{_DETECTION}_*"):
             path.unlink()
@@ -88,17 +88,15 @@ def _check_classes(classes: Sequence[str]) -> None:
             )
 
 
-def _check_picture(prediction: Prediction, classes: Sequence[str], seen: set[str]) -> None:
+def _check_image(prediction: Prediction, classes: Sequence[str], seen: set[str]) -> None:
     if not re.fullmatch(r"[\w-]+", prediction.name, re.ASCII):
-        raise DataError(
-            f"picture '{prediction.name}': wanted an image id such as 2008_000001. Name it as its list does."
-        )
+        raise DataError(f"image '{prediction.name}': wanted an image id such as 2008_000001. Name it as its list does.")
     if prediction.name in seen:
-        raise DataError(f"picture '{prediction.name}': is there twice. Give one prediction of each picture.")
+        raise DataError(f"image '{prediction.name}': is there twice. Give one prediction of each image.")
     if prediction.classes != classes:
         raise DataError(
-            f"picture '{prediction.name}': its classes are {list(prediction.classes)}, those of the first are "
-            f"{list(classes)}. Predict all pictures with one model."
+            f"image '{prediction.name}': its classes are {list(prediction.classes)}, those of the first are "
+            f"{list(classes)}. Predict all images with one model."
         )
 
 
@@ -108,7 +106,7 @@ def _write_scores(prediction: Prediction, files: Sequence[TextIO]) -> None:
 
 
 def _write_boxes(prediction: Prediction, files: Sequence[TextIO]) -> int:
-    """Write the boxes of a picture, best first, and return how many there are."""
+    """Write the boxes of an image, best first, and return how many there are."""
     # VOC counts from 1 and its corners are both inside the box; ours counts from 0 and is half-open.
     corners = prediction.found_boxes.astype(np.float64) + np.array([1, 1, 0, 0])
     for index in np.argsort(-prediction.found_scores, kind="stable"):

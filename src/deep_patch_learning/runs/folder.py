@@ -11,15 +11,15 @@ from typing import Any
 
 from deep_patch_learning.common.atomic_files import write_whole
 from deep_patch_learning.common.errors import RunError, did_you_mean
-from deep_patch_learning.data.dataset import TaggedPictures
+from deep_patch_learning.data.dataset import TaggedImages
 from deep_patch_learning.recipe.recipe import Recipe
 
 
 class RunFolder:
     """The files of a run: config.toml, data.json, versions.json, log.jsonl, checkpoint.safetensors, weights.safetensors.
 
-    Where another run's boxes are learnt from: given_boxes.jsonl.
-    Where pictures are held out: held_out.json, best.safetensors until the training ends, calibration.json from then on.
+    Where another run's boxes are learnt from: pseudo_boxes.jsonl.
+    Where images are held out: held_out.json, best.safetensors until the training ends, calibration.json from then on.
     """
 
     def __init__(self, folder: str | Path) -> None:
@@ -30,7 +30,7 @@ class RunFolder:
         self.log = self.folder / "log.jsonl"
         self.checkpoint = self.folder / "checkpoint.safetensors"
         self.weights = self.folder / "weights.safetensors"
-        self.given_boxes = self.folder / "given_boxes.jsonl"
+        self.pseudo_boxes = self.folder / "pseudo_boxes.jsonl"
         self.held_out = self.folder / "held_out.json"
         self.best = self.folder / "best.safetensors"
         self.calibration = self.folder / "calibration.json"
@@ -38,9 +38,9 @@ class RunFolder:
     def begin(
         self,
         recipe: Recipe,
-        pictures: TaggedPictures,
+        images: TaggedImages,
         source: dict[str, Any],
-        held_out: TaggedPictures | None = None,
+        held_out: TaggedImages | None = None,
     ) -> None:
         """Create the folder, or check that what it holds was made with the same settings and data."""
         try:
@@ -50,7 +50,7 @@ class RunFolder:
         except PermissionError:
             raise RunError(f"{self.folder}: may not be written to. Give another folder with --out.") from None
         self.check(recipe)
-        description = {"classes": list(pictures.classes), "fingerprint": fingerprint(pictures), **source}
+        description = {"classes": list(images.classes), "fingerprint": fingerprint(images), **source}
         if held_out is not None:
             description["held_out"] = fingerprint(held_out)
         if self.config.exists():
@@ -88,14 +88,12 @@ class RunFolder:
         stored = self.describe()
         if stored["fingerprint"] != description["fingerprint"]:
             raise RunError(
-                f"{self.folder}: was trained on other pictures or tags ({stored.get('path')}, split {stored.get('split')}). "
+                f"{self.folder}: was trained on other images or tags ({stored.get('path')}, split {stored.get('split')}). "
                 "Repeat the first command to resume it, or give a new folder with --out."
             )
         before, now = stored.get("held_out"), description.get("held_out")
         if before != now:
-            was = (
-                "held out no pictures" if before is None else "held out other pictures" if now else "held out pictures"
-            )
+            was = "held out no images" if before is None else "held out other images" if now else "held out images"
             raise RunError(
                 f"{self.folder}: was begun with other measurements: it {was}. Repeat the first command to resume it, "
                 "or give a new folder with --out."
@@ -166,12 +164,12 @@ class RunFolder:
         write_whole(self.log, "".join(json.dumps(entry) + "\n" for entry in kept))
 
 
-def fingerprint(pictures: TaggedPictures) -> str:
+def fingerprint(images: TaggedImages) -> str:
     """Return a hash of the classes, names and tags: two runs on the same data share it."""
     digest = hashlib.sha256()
-    for words in (pictures.classes, pictures.names):
+    for words in (images.classes, images.names):
         digest.update("\0".join(words).encode() + b"\1")
-    digest.update(pictures.labels.tobytes())
+    digest.update(images.labels.tobytes())
     return digest.hexdigest()[:16]
 
 

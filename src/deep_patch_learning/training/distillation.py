@@ -1,6 +1,6 @@
 """Patch layers filled by distilling: they learn to say of a patch what an ImageNet classifier says of its pixels.
 
-For weights that hold convolutions only. No tag and no box is read: pictures and their patches are all that is needed.
+For weights that hold convolutions only. No tag and no box is read: images and their patches are all that is needed.
 """
 
 import dataclasses
@@ -16,7 +16,7 @@ from torch.nn.utils.fusion import fuse_linear_bn_eval
 
 from deep_patch_learning.common.errors import ModelError, RunError
 from deep_patch_learning.data.batch import Batch, render
-from deep_patch_learning.data.dataset import TaggedPictures
+from deep_patch_learning.data.dataset import TaggedImages
 from deep_patch_learning.model.backbone import Backbone
 from deep_patch_learning.model.backbones.weights import FilledLayers
 from deep_patch_learning.model.patch_features import FullyConnected
@@ -25,7 +25,7 @@ from deep_patch_learning.recipe.presets import usual_weights
 from deep_patch_learning.recipe.recipe import Recipe
 from deep_patch_learning.runs.folder import RunFolder
 from deep_patch_learning.training.loop import Trainer, Writing
-from deep_patch_learning.training.samples import Visit
+from deep_patch_learning.training.samples import Sample
 from deep_patch_learning.training.teacher import Taught, teach
 
 
@@ -54,7 +54,7 @@ class Distilling:
 
 
 def distilling(backbone: str = "vgg16", steps: int = 4_000) -> Recipe:
-    """Return the recipe of distilling: 64 patches of each of 32 pictures a step; the convolutions stay as they are."""
+    """Return the recipe of distilling: 64 patches of each of 32 images a step; the convolutions stay as they are."""
     return Recipe(
         name="distil",
         backbone=backbone,
@@ -62,11 +62,11 @@ def distilling(backbone: str = "vgg16", steps: int = 4_000) -> Recipe:
         scales=(480, 576, 688, 864),
         shapes=48,
         min_patch_side=8,
-        max_patches=64,
+        patches_per_sample=64,
         steps=steps,
         freeze_backbone=True,
         batch_images=32,
-        images_per_pass=32,
+        images_per_micro_batch=32,
         optimiser="adamw",
         learning_rate=1e-3,
         bias_learning_rate=1.0,
@@ -194,7 +194,7 @@ class DistilTrainer(Trainer):
     def __init__(
         self,
         recipe: Recipe,
-        pictures: TaggedPictures,
+        images: TaggedImages,
         patches: Sequence[np.ndarray],
         run: RunFolder,
         teacher: nn.Module,
@@ -204,13 +204,13 @@ class DistilTrainer(Trainer):
     ) -> None:
         sizes: tuple[int, int] = (teacher.classes, teacher.width)  # type: ignore[assignment]
         student, filled = build_student(recipe, settings, sizes)
-        super().__init__(recipe, pictures, patches, run, device, writing, network=student)
+        super().__init__(recipe, images, patches, run, device, writing, network=student)
         self.filled = filled
         self.settings = settings
         self.teacher = teacher.to(self.fabric.device).to(memory_format=torch.channels_last).eval()
         _slow_down(self.optimiser, self.bare.backbone, settings.backbone_learning_rate)
 
-    def terms(self, batch: Batch, labels: Tensor, visits: Sequence[Visit]) -> dict[str, Tensor]:
+    def terms(self, batch: Batch, labels: Tensor, samples: Sequence[Sample]) -> dict[str, Tensor]:
         """Return the two distances between student and teacher; the labels are not looked at."""
         taught = teach(self.teacher, batch, self.settings.crop)
         return distil_terms(self.network(batch), taught, self.settings)
@@ -224,8 +224,8 @@ class DistilTrainer(Trainer):
         self.network.eval()
         same, cosine = [], []
         for step in range(self.recipe.total_steps, self.recipe.total_steps + steps):
-            for layout, _, visits in self._prepare(step):
-                batch = render(layout, [self.images[v.picture] for v in visits], self.fabric.device)
+            for layout, _, samples in self._prepare(step):
+                batch = render(layout, [self.images[v.image] for v in samples], self.fabric.device)
                 said, taught = self.network(batch), teach(self.teacher, batch, self.settings.crop)
                 same.append((said.logits.argmax(1) == taught.logits.argmax(1)).float())
                 cosine.append(F.cosine_similarity(said.features.float(), taught.features, dim=1))
@@ -234,10 +234,10 @@ class DistilTrainer(Trainer):
 
     def patches_seen(self) -> int:
         """Return how many patches all steps together show."""
-        most = self.recipe.max_patches
+        most = self.recipe.patches_per_sample
         counts = [min(len(patches), most or len(patches)) for patches in self.patches]
         steps = map(self.plan.passes_of, range(self.step))
-        return sum(counts[visit.picture] for passes in steps for visits in passes for visit in visits)
+        return sum(counts[sample.image] for passes in steps for samples in passes for sample in samples)
 
 
 def _slow_down(optimiser: torch.optim.Optimizer, part: nn.Module, factor: float) -> None:

@@ -21,10 +21,10 @@ from deep_patch_learning.common.devices import usable_precision
 from deep_patch_learning.common.errors import DataError, RunError
 from deep_patch_learning.common.progress import console
 from deep_patch_learning.data.batch import scaled_size
-from deep_patch_learning.data.dataset import PRESENT, TaggedPictures
+from deep_patch_learning.data.dataset import PRESENT, TaggedImages
 from deep_patch_learning.data.holdout import drawn_share
-from deep_patch_learning.data.store import PictureStore
-from deep_patch_learning.inference.model import Picture, score_on_device
+from deep_patch_learning.data.store import ImageStore
+from deep_patch_learning.inference.model import ImageInput, score_on_device
 from deep_patch_learning.model.network import Scores
 from deep_patch_learning.recipe.recipe import Recipe
 from deep_patch_learning.runs.checkpoint import save_checkpoint
@@ -32,7 +32,7 @@ from deep_patch_learning.runs.folder import RunFolder
 
 MEASUREMENTS = 8  # in a training that goes to its end
 PATIENCE = 3  # measurements in a row
-CLEARLY = 2.0  # points of mAP, on `SURE` pictures or more; on fewer more points are chance
+CLEARLY = 2.0  # points of mAP, on `SURE` images or more; on fewer more points are chance
 SURE = 400
 
 
@@ -45,9 +45,9 @@ class Measurement:
 
 
 class Measure(Protocol):
-    """What gives the mAP of a network, in percent, on a number of pictures, and leaves the network as it was."""
+    """What gives the mAP of a network, in percent, on a number of images, and leaves the network as it was."""
 
-    pictures: int
+    images: int
 
     def __call__(self, network: nn.Module) -> float:
         """Return the mAP of a network."""
@@ -70,9 +70,9 @@ def kept_of(measurements: Sequence[Measurement], chance: float) -> Measurement:
     return kept
 
 
-def clear_fall(pictures: int) -> float:
-    """Return by how many points the mAP on this many pictures must fall before it means anything."""
-    return CLEARLY * max(math.sqrt(SURE / pictures), 1.0)
+def clear_fall(images: int) -> float:
+    """Return by how many points the mAP on this many images must fall before it means anything."""
+    return CLEARLY * max(math.sqrt(SURE / images), 1.0)
 
 
 def has_fallen(measurements: Sequence[Measurement], fall: float) -> bool:
@@ -95,12 +95,12 @@ class HeldOut:
         return self._kept_of(self.measurements)
 
     def _kept_of(self, measurements: Sequence[Measurement]) -> Measurement:
-        return kept_of(measurements, clear_fall(self._measure.pictures) / 2)
+        return kept_of(measurements, clear_fall(self._measure.images) / 2)
 
     @property
     def has_fallen(self) -> bool:
         """Return whether training should stop."""
-        return has_fallen(self.measurements, clear_fall(self._measure.pictures))
+        return has_fallen(self.measurements, clear_fall(self._measure.images))
 
     def is_due(self, step: int) -> bool:
         """Return whether a measurement belongs after this step and is not there yet."""
@@ -118,9 +118,7 @@ class HeldOut:
         self.measurements = measurements
         rows = [{"step": measured.step, "mAP": measured.mean_ap} for measured in self.measurements]
         write_whole(self.run.held_out, json.dumps({"measurements": rows}, indent=1))
-        console.print(
-            f"step {step}: mAP {found.mean_ap:.1f} on {self._measure.pictures} held-out pictures", markup=False
-        )
+        console.print(f"step {step}: mAP {found.mean_ap:.1f} on {self._measure.images} held-out images", markup=False)
 
     def keep_best(self) -> None:
         """Make the weights that were kept the run's weights."""
@@ -141,25 +139,25 @@ def read_measurements(run: RunFolder) -> list[Measurement]:
         raise RunError(f"{run.held_out}: is damaged ({error}). Restore it, or train again in a new folder.") from None
 
 
-# A picture costs at most about what a visit in training does, which has a way back too and mostly larger scales.
-SHARE = 0.15  # of the visits of training is what all measurements together may look at
-FEWEST = 32  # pictures, for trainings so short that it does not matter
+# An image costs at most about what a sample in training does, which has a way back too and mostly larger scales.
+SHARE = 0.15  # of the samples of training is what all measurements together may look at
+FEWEST = 32  # images, for trainings so short that it does not matter
 
 
 class TagMeasure:
-    """Gives the mAP of a network on held-out pictures, in percent, and leaves the network as it was.
+    """Gives the mAP of a network on held-out images, in percent, and leaves the network as it was.
 
-    Always the same pictures are looked at, at the smallest scale of the recipe, with twice the patches of a visit in training.
-    Pictures are decoded once, as far as memory is there for them.
+    Always the same images are looked at, at the smallest scale of the recipe, with twice the patches of a sample in training.
+    Images are decoded once, as far as memory is there for them.
     """
 
-    def __init__(self, pictures: TaggedPictures, patches: Sequence[np.ndarray], recipe: Recipe) -> None:
-        kept = measured_pictures(pictures.labels, recipe)
-        self.pictures = len(kept)
+    def __init__(self, images: TaggedImages, patches: Sequence[np.ndarray], recipe: Recipe) -> None:
+        kept = measured_images(images.labels, recipe)
+        self.images = len(kept)
         self._recipe = recipe
-        self._tagged = pictures.subset(kept)
+        self._tagged = images.subset(kept)
         self._patches = [_first(patches[index], recipe) for index in kept]
-        self._images = PictureStore(self._tagged)
+        self._images = ImageStore(self._tagged)
 
     def __call__(self, network: nn.Module) -> float:
         """Return the mAP of a network."""
@@ -167,31 +165,31 @@ class TagMeasure:
         network.eval()
         scores = np.zeros(self._tagged.labels.shape, np.float32)
         for together in self._passes():
-            ready = [Picture(self._tagged.names[i], self._images[i].numpy(), self._patches[i]) for i in together]
+            ready = [ImageInput(self._tagged.names[i], self._images[i].numpy(), self._patches[i]) for i in together]
             scores[together] = _image_scores(network, ready, self._recipe).float().cpu().numpy()
         network.train(was_training)
         return mean_ap(scores, self._tagged.labels)
 
     def _passes(self) -> list[list[int]]:
-        """Return the pictures pass by pass; those of a pass have about one size, so that little of it is padding."""
-        scale, together = min(self._recipe.scales), self._recipe.images_per_pass
+        """Return the images pass by pass; those of a pass have about one size, so that little of it is padding."""
+        scale, together = min(self._recipe.scales), self._recipe.images_per_micro_batch
         sizes = [scaled_size(*size, scale, self._recipe.shapes) for size in self._images.sizes]
-        order = sorted(range(self.pictures), key=lambda index: (sizes[index], index))
+        order = sorted(range(self.images), key=lambda index: (sizes[index], index))
         return [order[at : at + together] for at in range(0, len(order), together)]
 
 
-def measured_pictures(labels: np.ndarray, recipe: Recipe) -> np.ndarray:
-    """Return the indices of the held-out pictures, with tags `labels` (I, C), that every measurement looks at."""
+def measured_images(labels: np.ndarray, recipe: Recipe) -> np.ndarray:
+    """Return the indices of the held-out images, with tags `labels` (I, C), that every measurement looks at."""
     if not (labels == PRESENT).any():
-        raise DataError(f"none of the {len(labels)} pictures held out shows a class. Hold out more.")
-    visits = recipe.total_steps * recipe.batch_images
-    wanted = max(SHARE * visits / MEASUREMENTS, FEWEST)
+        raise DataError(f"none of the {len(labels)} images held out shows a class. Hold out more.")
+    samples = recipe.total_steps * recipe.batch_images
+    wanted = max(SHARE * samples / MEASUREMENTS, FEWEST)
     kept = drawn_share(labels, min(wanted / len(labels), 1.0), recipe.seed)
     return kept if (labels[kept] == PRESENT).any() else np.arange(len(labels))
 
 
 def mean_ap(scores: np.ndarray, labels: np.ndarray) -> float:
-    """Return the mean all-point average precision, in percent, over the classes that a picture shows."""
+    """Return the mean all-point average precision, in percent, over the classes that an image shows."""
     # here, not above: with it comes the reader of boxes, which what trains does not load before it measures
     from deep_patch_learning.evaluation.classification import average_precision
 
@@ -200,16 +198,16 @@ def mean_ap(scores: np.ndarray, labels: np.ndarray) -> float:
 
 
 def _first(patches: np.ndarray, recipe: Recipe) -> np.ndarray:
-    return patches[: 2 * recipe.max_patches] if recipe.max_patches else patches
+    return patches[: 2 * recipe.patches_per_sample] if recipe.patches_per_sample else patches
 
 
-def _image_scores(network: nn.Module, pictures: Sequence[Picture], recipe: Recipe) -> Tensor:
-    """Return the scores (I, C) that rank pictures, as `Prediction.image_scores` does."""
+def _image_scores(network: nn.Module, images: Sequence[ImageInput], recipe: Recipe) -> Tensor:
+    """Return the scores (I, C) that rank images, as `Prediction.image_scores` does."""
     device = next(network.parameters()).device
     half = {"bf16-mixed": torch.bfloat16, "16-mixed": torch.float16}.get(
         usable_precision(recipe.precision, device.type)
     )
-    totals: Scores = score_on_device(network, pictures, (min(recipe.scales),), device, recipe.shapes, half)
+    totals: Scores = score_on_device(network, images, (min(recipe.scales),), device, recipe.shapes, half)
     heads = [head for head in (totals.classification, totals.discovery) if head is not None]
     if totals.refinement is not None and (recipe.two_stream_tags or not heads):
         heads.append(totals.refinement.image.logit(eps=1e-7))

@@ -9,12 +9,12 @@ from deep_patch_learning.common.errors import RunError
 from deep_patch_learning.common.progress import bar, console
 from deep_patch_learning.patches.prepare import Prepared
 from deep_patch_learning.recipe.recipe import Recipe
-from deep_patch_learning.refinement.pseudo_boxes import GivenBoxes, keep_given, waiting
+from deep_patch_learning.refinement.pseudo_boxes import PseudoBoxes, keep_pseudo_boxes, waiting
 from deep_patch_learning.runs.folder import RunFolder
 from deep_patch_learning.training import forecast
 from deep_patch_learning.training.early_stopping import HeldOut, TagMeasure
 from deep_patch_learning.training.loop import Progress, Trainer, Writing
-from deep_patch_learning.training.self_training import GivenBoxesTrainer
+from deep_patch_learning.training.self_training import PseudoBoxTrainer
 
 
 def train_prepared(
@@ -28,12 +28,12 @@ def train_prepared(
     trainer: Trainer | None = None,
     devices: int = 1,
     held_out: Prepared | None = None,
-    given: Sequence[GivenBoxes] | None = None,
+    given: Sequence[PseudoBoxes] | None = None,
 ) -> Trainer:
     """Return the trainer after its last step; a run that was begun in `out` goes on where it stopped.
 
     A `trainer` can be handed in, made with `RunFolder(out)` and the same recipe: that of a peer, for example.
-    With `held_out` pictures weights that do well on their tags are kept, and training ends when those got clearly worse (see
+    With `held_out` images weights that do well on their tags are kept, and training ends when those got clearly worse (see
     `training.early_stop`); a trainer that is handed in sees to that itself.
     With `given` boxes (see `second_round`) a refinement learns from them; a recipe with `seeds="given"` needs them.
     The returned trainer is not `finished` when Ctrl-C ended it early; everything is saved then too.
@@ -45,16 +45,16 @@ def train_prepared(
             raise RunError(
                 f"recipe: seeds = '{recipe.seeds}' and boxes {'not ' if given is None else ''}given do not fit together."
             )
-        kind = Trainer if given is None else partial(GivenBoxesTrainer, given=given)
+        kind = Trainer if given is None else partial(PseudoBoxTrainer, given=given)
         trainer = kind(
-            recipe, prepared.pictures, prepared.patches, run, device, writing, devices=devices, held_out=measured
+            recipe, prepared.images, prepared.patches, run, device, writing, devices=devices, held_out=measured
         )
-    if trainer.team.first:
+    if trainer.ranks.first:
         # after all that may fail, so that nothing half-made is left
-        run.begin(recipe, prepared.pictures, source or {}, None if held_out is None else held_out.pictures)
+        run.begin(recipe, prepared.images, source or {}, None if held_out is None else held_out.images)
         if given is not None:
-            keep_given(run.given_boxes, waiting(out), prepared.pictures.names, prepared.pictures.classes, given)
-    trainer.team.wait()
+            keep_pseudo_boxes(run.pseudo_boxes, waiting(out), prepared.images.names, prepared.images.classes, given)
+    trainer.ranks.wait()
     start = str(trainer.filled or "all layers start at random: give --weights for pretrained ones")
     console.print(start, markup=False, soft_wrap=True)
     begun = trainer.resume()
@@ -76,4 +76,4 @@ def train_prepared(
 
 
 def _measured(held_out: Prepared, recipe: Recipe, run: RunFolder) -> HeldOut:
-    return HeldOut(run, recipe.total_steps, TagMeasure(held_out.pictures, held_out.patches, recipe))
+    return HeldOut(run, recipe.total_steps, TagMeasure(held_out.images, held_out.patches, recipe))

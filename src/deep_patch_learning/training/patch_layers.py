@@ -1,4 +1,4 @@
-"""The step that fills patch layers by distilling, in a run folder of its own: pictures in, a weight file out."""
+"""The step that fills patch layers by distilling, in a run folder of its own: images in, a weight file out."""
 
 import dataclasses
 import json
@@ -15,7 +15,7 @@ from torch import nn
 from deep_patch_learning.common.atomic_files import write_whole, written_whole
 from deep_patch_learning.common.errors import RunError, did_you_mean
 from deep_patch_learning.common.progress import console
-from deep_patch_learning.data.dataset import TaggedPictures
+from deep_patch_learning.data.dataset import TaggedImages
 from deep_patch_learning.model.backbones.catalogue import check_name
 from deep_patch_learning.model.backbones.weights import check_source
 from deep_patch_learning.patches.prepare import Prepared
@@ -134,9 +134,9 @@ def distil_patch_layers(
         return layers.weights
     settings = layers.settings
     teacher = teacher or read_teacher(settings.teacher, settings.teacher_backbone)
-    untagged = dataclasses.replace(prepared, pictures=without_tags(prepared.pictures))
+    untagged = dataclasses.replace(prepared, images=without_tags(prepared.images))
     trainer = DistilTrainer(
-        layers.recipe, untagged.pictures, prepared.patches, RunFolder(layers.folder), teacher, settings, device, writing
+        layers.recipe, untagged.images, prepared.patches, RunFolder(layers.folder), teacher, settings, device, writing
     )
     described = {**(source or {}), "distilling": dataclasses.asdict(settings)}
     begun = time.monotonic()
@@ -163,9 +163,9 @@ def show_figures(layers: PatchLayers) -> None:
     )
 
 
-def without_tags(pictures: TaggedPictures) -> TaggedPictures:
-    """Return the pictures with no class and no tag, so that what sees them cannot have read any."""
-    return TaggedPictures((), pictures.names, pictures.paths, np.zeros((len(pictures), 0), np.int8))
+def without_tags(images: TaggedImages) -> TaggedImages:
+    """Return the images with no class and no tag, so that what sees them cannot have read any."""
+    return TaggedImages((), images.names, images.paths, np.zeros((len(images), 0), np.int8))
 
 
 def _write(trainer: DistilTrainer, path: Path) -> None:

@@ -1,6 +1,6 @@
 """Several processes that train one network: each takes some passes of every step, and their gradients are added up.
 
-A step sees the same pictures, patches and dropout whatever the number of processes, so that the training is the same up to the
+A step sees the same images, patches and dropout whatever the number of processes, so that the training is the same up to the
 order in which numbers are added.
 """
 
@@ -15,7 +15,7 @@ from deep_patch_learning.common.errors import RunError
 Item = TypeVar("Item")
 
 
-class Team:
+class Ranks:
     """The processes of one training, as Fabric started them; alone, there is nothing to agree on and nothing waits."""
 
     def __init__(self, fabric: Any) -> None:
@@ -33,7 +33,7 @@ class Team:
         if passes < self.size:
             raise RunError(
                 f"a step has {passes} passes, too few for {self.size} devices. Use fewer devices, or smaller passes: "
-                "--set images_per_pass=..."
+                "--set images_per_micro_batch=..."
             )
 
     def own(self, passes: Sequence[Item]) -> list[Item]:

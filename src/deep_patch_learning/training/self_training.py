@@ -1,4 +1,4 @@
-"""The step before a second round: finished runs find, on the training pictures, the boxes that another is to learn from."""
+"""The step before a self-training round: finished runs find, on the training images, the boxes that another is to learn from."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -16,28 +16,28 @@ from deep_patch_learning.model.network import HEADS
 from deep_patch_learning.patches.prepare import Prepared, prepare
 from deep_patch_learning.recipe.recipe import Recipe
 from deep_patch_learning.refinement.pseudo_boxes import (
-    GivenBoxes,
-    read_given,
+    PseudoBoxes,
+    read_pseudo_boxes,
     seeds_among,
     source_of,
     waiting,
-    write_given,
+    write_pseudo_boxes,
 )
 from deep_patch_learning.runs.folder import RunFolder, fingerprint
 from deep_patch_learning.training.loop import Trainer
-from deep_patch_learning.training.samples import Visit
+from deep_patch_learning.training.samples import Sample
 
 
 def check_teacher(
     recipe: Recipe, out: str | Path, teachers: Sequence[str | Path], classes: tuple[str, ...] | None = None
 ) -> None:
-    """Raise `RunError` where given boxes are wanted and cannot be had: at once, before any picture is looked at.
+    """Raise `RunError` where pseudo boxes are wanted and cannot be had: at once, before any image is looked at.
 
-    `classes` are those of the pictures, once they are known.
+    `classes` are those of the images, once they are known.
     """
     if recipe.seeds != "given":
         return
-    kept = RunFolder(out).given_boxes
+    kept = RunFolder(out).pseudo_boxes
     if kept.exists():
         before = source_of(kept).get("boxes_from", [])
         if teachers and before != _places(teachers):
@@ -59,11 +59,11 @@ def check_teacher(
             raise RunError(f"{teacher}: only classifies and finds no boxes. Give a run with --heads both or all.")
         if classes is not None and tuple(run.describe()["classes"]) != tuple(classes):
             raise RunError(
-                f"{teacher}: knows other classes than these pictures are tagged with. Train it on the same tags."
+                f"{teacher}: knows other classes than these images are tagged with. Train it on the same tags."
             )
 
 
-def find_given(
+def find_pseudo_boxes(
     prepared: Prepared,
     recipe: Recipe,
     out: str | Path,
@@ -72,7 +72,7 @@ def find_given(
     workers: int | None = None,
     cache: Path | None = None,
     scales: Sequence[int] | None = None,
-) -> list[GivenBoxes] | None:
+) -> list[PseudoBoxes] | None:
     """Return the boxes that the refinement of a run in `out` is to learn from, or None where the recipe does not say `given`.
 
     The runs `teachers`, asked as one and at `scales` (those of the first, if not given), find them now, unless that was done:
@@ -81,26 +81,26 @@ def find_given(
     """
     if recipe.seeds != "given":
         return None
-    pictures = prepared.pictures
-    check_teacher(recipe, out, teachers, pictures.classes)
-    kept, found_before = RunFolder(out).given_boxes, waiting(out)
+    images = prepared.images
+    check_teacher(recipe, out, teachers, images.classes)
+    kept, found_before = RunFolder(out).pseudo_boxes, waiting(out)
     if kept.exists():
-        return read_given(kept, pictures.names, pictures.classes)
+        return read_pseudo_boxes(kept, images.names, images.classes)
     if not teachers:
-        return read_given(found_before, pictures.names, pictures.classes)
+        return read_pseudo_boxes(found_before, images.names, images.classes)
     scales = scales or Recipe.load(RunFolder(teachers[0]).config).seen_at
     source = _source(teachers, scales, recipe, prepared)
     if found_before.exists() and source_of(found_before) == source:
-        return read_given(found_before, pictures.names, pictures.classes)
+        return read_pseudo_boxes(found_before, images.names, images.classes)
     model = load(teachers, device, scales)
-    patched = prepare(pictures, model.patch_generator, cache, workers)
+    patched = prepare(images, model.patch_generator, cache, workers)
     predictions = predict_prepared(model, patched, description="boxes to learn from")
     given = [
         boxes_of_tags(one, labels, recipe.seeds_per_class, recipe.seed_floor)
-        for one, labels in zip(predictions, pictures.labels, strict=True)
+        for one, labels in zip(predictions, images.labels, strict=True)
     ]
     found_before.parent.mkdir(parents=True, exist_ok=True)
-    write_given(found_before, source, pictures.names, pictures.classes, given)
+    write_pseudo_boxes(found_before, source, images.names, images.classes, given)
     return given
 
 
@@ -114,7 +114,7 @@ def _source(
         "scales": list(scales),
         "boxes_per_class": recipe.seeds_per_class,
         "floor": recipe.seed_floor,
-        "pictures": fingerprint(prepared.pictures),
+        "images": fingerprint(prepared.images),
     }
 
 
@@ -122,30 +122,30 @@ def _places(teachers: Sequence[str | Path]) -> list[str]:
     return [str(Path(teacher).resolve()) for teacher in teachers]
 
 
-class GivenBoxesTrainer(Trainer):
-    """A training whose refinement learns from given boxes. They stand among the patches too, as in Fast R-CNN."""
+class PseudoBoxTrainer(Trainer):
+    """A training whose refinement learns from pseudo boxes. They stand among the patches too, as in Fast R-CNN."""
 
-    def __init__(self, *arguments: Any, given: Sequence[GivenBoxes], **options: Any) -> None:
+    def __init__(self, *arguments: Any, given: Sequence[PseudoBoxes], **options: Any) -> None:
         super().__init__(*arguments, **options)
-        if len(given) != len(self.pictures):
-            raise ValueError(f"boxes of {len(given)} pictures were given for {len(self.pictures)}")
+        if len(given) != len(self.dataset):
+            raise ValueError(f"boxes of {len(given)} images were given for {len(self.dataset)}")
         self.given = given
         self.bare.refinement.two_stream.requires_grad_(False)  # whose place they take
 
-    def patches_of(self, visit: Visit) -> np.ndarray:
-        """Return the patches that a visit draws, and after them the picture's given boxes."""
-        return np.concatenate((super().patches_of(visit).astype(np.float32), self.given[visit.picture].boxes))
+    def patches_of(self, sample: Sample) -> np.ndarray:
+        """Return the patches that a sample draws, and after them the image's pseudo boxes."""
+        return np.concatenate((super().patches_of(sample).astype(np.float32), self.given[sample.image].boxes))
 
-    def terms(self, batch: Batch, labels: Tensor, visits: Sequence[Visit]) -> dict[str, Tensor]:
-        """Return the named loss terms of one pass, those of the refinement from the given boxes."""
+    def terms(self, batch: Batch, labels: Tensor, samples: Sequence[Sample]) -> dict[str, Tensor]:
+        """Return the named loss terms of one pass, those of the refinement from the pseudo boxes."""
         assert batch.counts is not None  # as `render` makes it
-        given = [self.given[visit.picture] for visit in visits]
+        given = [self.given[sample.image] for sample in samples]
         seeds = seeds_among(batch.patches, batch.counts, given, labels.shape[1])
         return self.losses(self.network(batch), labels, batch, seeds)
 
 
-def boxes_of_tags(prediction: Prediction, labels: np.ndarray, most: int = 1, floor: float = 0.5) -> GivenBoxes:
-    """Return the boxes that were found of the classes a picture surely shows, 1 in `labels` (C,).
+def boxes_of_tags(prediction: Prediction, labels: np.ndarray, most: int = 1, floor: float = 0.5) -> PseudoBoxes:
+    """Return the boxes that were found of the classes an image surely shows, 1 in `labels` (C,).
 
     The best one of each class, and up to `most` in all: further ones need `floor` times its probability.
     """
@@ -163,4 +163,4 @@ def boxes_of_tags(prediction: Prediction, labels: np.ndarray, most: int = 1, flo
         ]
         boxes += [prediction.best_boxes[index], *others[: most - 1]]
         classes += [index] * (1 + len(others[: most - 1]))
-    return GivenBoxes(np.array(boxes, np.float32).reshape(-1, 4), np.array(classes, np.int64))
+    return PseudoBoxes(np.array(boxes, np.float32).reshape(-1, 4), np.array(classes, np.int64))

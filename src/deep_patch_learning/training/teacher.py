@@ -1,4 +1,4 @@
-"""A whole ImageNet classifier that looks at patches cut out of the picture: what a network's patch layers can learn from.
+"""A whole ImageNet classifier that looks at patches cut out of the image: what a network's patch layers can learn from.
 
 The patch layers see a patch through the shared feature maps; the teacher sees its pixels, enlarged or shrunk to a square.
 """

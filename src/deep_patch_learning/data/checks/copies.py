@@ -1,4 +1,4 @@
-"""Copies: the same picture twice in a data set, with the same tags or others, and the same picture in two splits."""
+"""Copies: the same image twice in a data set, with the same tags or others, and the same image in two splits."""
 
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
@@ -10,23 +10,23 @@ import numpy as np
 from deep_patch_learning.data.checks.duplicates import groups, near_pairs
 from deep_patch_learning.data.checks.findings import Finding, Item, Severity, are, has, number_of
 from deep_patch_learning.data.checks.images import Facts
-from deep_patch_learning.data.dataset import PRESENT, UNKNOWN, TaggedPictures
+from deep_patch_learning.data.dataset import PRESENT, UNKNOWN, TaggedImages
 
-MANY_COPIES = 0.05  # of the pictures, from which copies hurt
+MANY_COPIES = 0.05  # of the images, from which copies hurt
 MANY_NEAR = 0.2
-MANY_LEAKED = 0.01  # of the held-out pictures, from which a measure is too good
+MANY_LEAKED = 0.01  # of the held-out images, from which a measure is too good
 
 
 @dataclass(frozen=True)
 class Copies:
-    """Which pictures are alike: `first` gives the first picture with the same pixels, `near` the ones nearly like that."""
+    """Which images are alike: `first` gives the first image with the same pixels, `near` the ones nearly like that."""
 
     facts: dict[Path, Facts]
     first: dict[Path, Path]
     near: dict[Path, list[Path]]
 
     def how_alike(self, one: Path, other: Path) -> str:
-        """Return how two pictures that are alike are alike."""
+        """Return how two images that are alike are alike."""
         if one == other:
             return "the same file"
         if self.facts[one].content == self.facts[other].content:
@@ -35,7 +35,7 @@ class Copies:
 
 
 def find_copies(facts: dict[Path, Facts]) -> Copies:
-    """Return which of the pictures are copies of each other; those that cannot be read are left out."""
+    """Return which of the images are copies of each other; those that cannot be read are left out."""
     by_pixels: dict[bytes, Path] = {}
     readable = {path: one for path, one in facts.items() if one.problem is None}
     first = {path: by_pixels.setdefault(one.pixels, path) for path, one in readable.items()}
@@ -47,39 +47,39 @@ def find_copies(facts: dict[Path, Facts]) -> Copies:
     return Copies(facts, first, dict(near))
 
 
-def copies_within(pictures: TaggedPictures, copies: Copies) -> Iterator[Finding]:
-    """Yield findings for pictures that are there twice, exactly or nearly, and for those whose tags then disagree."""
+def copies_within(images: TaggedImages, copies: Copies) -> Iterator[Finding]:
+    """Yield findings for images that are there twice, exactly or nearly, and for those whose tags then disagree."""
     members: dict[Path, list[int]] = defaultdict(list)
-    for index, path in enumerate(pictures.paths):
+    for index, path in enumerate(images.paths):
         if path in copies.first:
             members[copies.first[path]].append(index)
     exact = [indices for indices in members.values() if len(indices) > 1]
     alike = _near_groups(members, copies)
-    total = len(pictures)
+    total = len(images)
     if exact:
         spare = sum(len(indices) - 1 for indices in exact)
         yield Finding(
             "copies",
             Severity.HURTS if spare >= MANY_COPIES * total else Severity.WORTH_KNOWING,
-            f"{number_of(spare, 'picture')} {'is a copy' if spare == 1 else 'are copies'} of another",
+            f"{number_of(spare, 'image')} {'is a copy' if spare == 1 else 'are copies'} of another",
             "Keep one of each: a copy weighs double and adds nothing.",
-            tuple(_exact(pictures, indices, copies) for indices in exact),
+            tuple(_exact(images, indices, copies) for indices in exact),
         )
     if alike:
         spare = sum(len(indices) - 1 for indices in alike)
         yield Finding(
             "near_copies",
             Severity.HURTS if spare >= MANY_NEAR * total else Severity.WORTH_KNOWING,
-            f"{number_of(spare, 'picture')} {are(spare)} nearly the same as another",
+            f"{number_of(spare, 'image')} {are(spare)} nearly the same as another",
             "Keep one of each where they are frames of one scene, and never put them in different splits.",
-            tuple(Item(tuple(pictures.names[i] for i in indices)) for indices in alike),
+            tuple(Item(tuple(images.names[i] for i in indices)) for indices in alike),
         )
-    yield from _conflicts(pictures, exact, "copies_disagree", Severity.HURTS, "copies")
-    yield from _conflicts(pictures, alike, "near_copies_disagree", Severity.WORTH_KNOWING, "near-copies")
+    yield from _conflicts(images, exact, "copies_disagree", Severity.HURTS, "copies")
+    yield from _conflicts(images, alike, "near_copies_disagree", Severity.WORTH_KNOWING, "near-copies")
 
 
-def leaks(names: tuple[str, str], parts: tuple[TaggedPictures, TaggedPictures], copies: Copies) -> Iterator[Finding]:
-    """Yield a finding when pictures of the second part are, exactly or nearly, in the first too."""
+def leaks(names: tuple[str, str], parts: tuple[TaggedImages, TaggedImages], copies: Copies) -> Iterator[Finding]:
+    """Yield a finding when images of the second part are, exactly or nearly, in the first too."""
     trained, held = parts
     by_first: dict[Path, int] = {}
     for index, path in enumerate(trained.paths):
@@ -100,14 +100,14 @@ def leaks(names: tuple[str, str], parts: tuple[TaggedPictures, TaggedPictures], 
         yield Finding(
             "leak",
             Severity.HURTS if len(items) >= MANY_LEAKED * opened else Severity.WORTH_KNOWING,
-            f"{len(items):,} of {opened:,} pictures of '{second}' {are(len(items))} in '{first}' too, or nearly",
+            f"{len(items):,} of {opened:,} images of '{second}' {are(len(items))} in '{first}' too, or nearly",
             f"Take them out of '{first}' or '{second}': what was trained on measures too well.",
             tuple(items),
         )
 
 
 def _near_groups(members: dict[Path, list[int]], copies: Copies) -> list[list[int]]:
-    """Return the sets of pictures that are nearly the same, one picture for each set of exact copies."""
+    """Return the sets of images that are nearly the same, one image for each set of exact copies."""
     order = {path: number for number, path in enumerate(members)}
     pairs = [(order[one], order[other]) for one in members for other in copies.near.get(one, ()) if other in order]
     representatives = [indices[0] for indices in members.values()]
@@ -115,23 +115,23 @@ def _near_groups(members: dict[Path, list[int]], copies: Copies) -> list[list[in
     return [sorted(representatives[number] for number in group) for group in joined]
 
 
-def _exact(pictures: TaggedPictures, indices: Sequence[int], copies: Copies) -> Item:
-    note = copies.how_alike(pictures.paths[indices[0]], pictures.paths[indices[1]])
-    return Item(tuple(pictures.names[i] for i in indices), note)
+def _exact(images: TaggedImages, indices: Sequence[int], copies: Copies) -> Item:
+    note = copies.how_alike(images.paths[indices[0]], images.paths[indices[1]])
+    return Item(tuple(images.names[i] for i in indices), note)
 
 
 def _conflicts(
-    pictures: TaggedPictures, alike: Sequence[Sequence[int]], kind: str, severity: Severity, word: str
+    images: TaggedImages, alike: Sequence[Sequence[int]], kind: str, severity: Severity, word: str
 ) -> Iterator[Finding]:
     items = []
     for indices in alike:
-        labels = pictures.labels[list(indices)]
+        labels = images.labels[list(indices)]
         sure = (labels != UNKNOWN).all(0)
         differ = np.flatnonzero(sure & (labels.min(0) != labels.max(0)))
         if len(differ):
-            tags = [", ".join(pictures.classes[c] for c in differ if row[c] == PRESENT) or "none" for row in labels]
+            tags = [", ".join(images.classes[c] for c in differ if row[c] == PRESENT) or "none" for row in labels]
             note = "tagged " + " against ".join(dict.fromkeys(tags))
-            items.append(Item(tuple(pictures.names[i] for i in indices), note))
+            items.append(Item(tuple(images.names[i] for i in indices), note))
     if items:
         yield Finding(
             kind,

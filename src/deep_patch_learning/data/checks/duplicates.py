@@ -1,7 +1,7 @@
-"""Pictures that are the same or nearly so: two perceptual hashes find the candidates, a small grey copy confirms them.
+"""Images that are the same or nearly so: two perceptual hashes find the candidates, a small grey copy confirms them.
 
-The hashes are 128 bits a picture: dHash (is the next pixel brighter?) and pHash (the signs of low frequencies). Brightness,
-contrast, size and compression hardly move them. Bits are kept as -1 and 1, so that all distances of a block of pictures to
+The hashes are 128 bits an image: dHash (is the next pixel brighter?) and pHash (the signs of low frequencies). Brightness,
+contrast, size and compression hardly move them. Bits are kept as -1 and 1, so that all distances of a block of images to
 all others are one matrix product.
 """
 
@@ -15,30 +15,30 @@ BITS = 64  # of each of the two hashes
 # twice), the first false ones are two airliners before an empty sky (0.84). A copy that is compressed, resized,
 # brightened or made grey stays below 15 bits and above 0.97.
 NEAR_BITS = 28  # of the 128 may differ in a candidate
-NEAR_CORRELATION = 0.86  # of the small grey copies of two pictures that count as nearly the same
-FLAT = 4.0  # a standard deviation of grey values below which a picture shows too little to be compared
+NEAR_CORRELATION = 0.86  # of the small grey copies of two images that count as nearly the same
+FLAT = 4.0  # a standard deviation of grey values below which an image shows too little to be compared
 SIDE = 16  # of the small grey copy
 _DCT_SIDE = 32
 _BLOCK = 1024
-_MATCHES = 64  # kept for each picture: a thousand frames of one film need not give a million pairs
+_MATCHES = 64  # kept for each image: a thousand frames of one film need not give a million pairs
 _CORNER = 8  # pHash: the lowest 8 x 8 frequencies
 
 
 @dataclass(frozen=True)
 class Fingerprint:
-    """What is kept of a picture to find it again: `bits` (128,) int8 of -1 and 1, and `small` (16, 16) uint8 grey."""
+    """What is kept of an image to find it again: `bits` (128,) int8 of -1 and 1, and `small` (16, 16) uint8 grey."""
 
     bits: np.ndarray
     small: np.ndarray
 
     @property
     def flat(self) -> bool:
-        """Whether the picture is of nearly one colour, so that its bits say nothing."""
+        """Whether the image is of nearly one colour, so that its bits say nothing."""
         return bool(self.small.std() < FLAT)
 
 
 def fingerprint(image: np.ndarray) -> Fingerprint:
-    """Return the fingerprint of a picture (H, W, 3) uint8 RGB."""
+    """Return the fingerprint of an image (H, W, 3) uint8 RGB."""
     import cv2
 
     rows = cv2.resize(image, (9, 8), interpolation=cv2.INTER_AREA)
@@ -59,9 +59,9 @@ def distance(one: Fingerprint, other: Fingerprint) -> tuple[int, int]:
 
 
 def near_pairs(prints: Sequence[Fingerprint | None]) -> np.ndarray:
-    """Return (M, 2) indices i < j of pictures that are nearly the same; None and flat pictures are near to none.
+    """Return (M, 2) indices i < j of images that are nearly the same; None and flat images are near to none.
 
-    Of a picture's very many near ones only some are named.
+    Of an image's very many near ones only some are named.
     """
     usable = np.array([i for i, one in enumerate(prints) if one is not None and not one.flat], np.int64)
     chosen = [one for i in usable if (one := prints[i]) is not None]

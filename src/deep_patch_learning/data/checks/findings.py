@@ -10,7 +10,7 @@ import numpy as np
 from deep_patch_learning.data.dataset import ABSENT, PRESENT, UNKNOWN
 
 SHOWN = 5  # examples named in a finding
-_NAMED = 4  # pictures named in an example that is a set of them
+_NAMED = 4  # images named in an example that is a set of them
 
 
 class Severity(IntEnum):
@@ -28,7 +28,7 @@ class Severity(IntEnum):
 
 @dataclass(frozen=True)
 class Item:
-    """One thing that was found: the pictures or classes it is about, and a note where there is more to say."""
+    """One thing that was found: the images or classes it is about, and a note where there is more to say."""
 
     names: tuple[str, ...]
     note: str = ""
@@ -65,9 +65,9 @@ class Finding:
 
 @dataclass(frozen=True)
 class ClassCount:
-    """In how many pictures a class is present, absent and unknown, and in how many it is the only tag.
+    """In how many images a class is present, absent and unknown, and in how many it is the only tag.
 
-    `fills` is the median share of the picture that its largest box covers, None where no boxes are known.
+    `fills` is the median share of the image that its largest box covers, None where no boxes are known.
     """
 
     name: str
@@ -82,10 +82,10 @@ class ClassCount:
 class Report:
     """All that a check found: `findings` worst first, the counts per class, and what could not be known.
 
-    `opened` of the `pictures` were decoded; the tags of all were read. `splits` gives the pictures of each split compared.
+    `opened` of the `images` were decoded; the tags of all were read. `splits` gives the images of each split compared.
     """
 
-    pictures: int
+    images: int
     opened: int
     classes: tuple[ClassCount, ...]
     findings: tuple[Finding, ...]
@@ -115,7 +115,7 @@ class Report:
         return {
             "ready": self.ready,
             "verdict": self.verdict,
-            "pictures": self.pictures,
+            "images": self.images,
             "opened": self.opened,
             "splits": self.splits,
             "classes": {one.name: _without_name(one) for one in self.classes},
@@ -138,7 +138,7 @@ def class_counts(classes: Sequence[str], labels: np.ndarray) -> tuple[ClassCount
 
 
 def number_of(count: int, thing: str) -> str:
-    """Return `1 picture`, `3 pictures`, `1 class`, `3 classes`."""
+    """Return `1 image`, `3 images`, `1 class`, `3 classes`."""
     if count == 1:
         return f"1 {thing}"
     return f"{count:,} {thing}{'es' if thing.endswith('s') else 's'}"

@@ -1,4 +1,4 @@
-"""What the files of a data set are like: every picture is decoded once, and a few facts are kept of each."""
+"""What the files of a data set are like: every image is decoded once, and a few facts are kept of each."""
 
 import hashlib
 import os
@@ -19,18 +19,18 @@ from deep_patch_learning.data.images import read_image
 SMALLEST_SIDE = 32  # pixels: below, a patch is a handful of them
 THINNEST = 6  # times as long as wide: scaled to a longest side of 480, the other is 80 pixels
 HUGE = 24_000_000  # pixels
-GREY_SHARE = 0.05  # of the pictures, from which it is worth knowing; where nearly all are grey it tells nothing
+GREY_SHARE = 0.05  # of the images, from which it is worth knowing; where nearly all are grey it tells nothing
 MOST_BROKEN = 0.5
 _ORIENTATION = 0x0112  # the EXIF tag
-_BLANK = 2  # grey levels between the brightest and the darkest part of a picture of one colour
-_COLOUR = 6  # grey levels by which channels may differ in a grey picture that was compressed as a colour one
+_BLANK = 2  # grey levels between the brightest and the darkest part of an image of one colour
+_COLOUR = 6  # grey levels by which channels may differ in a grey image that was compressed as a colour one
 
 
 @dataclass(frozen=True)
 class Facts:
-    """What was seen of one picture; `problem` says why it could not be read, and then nothing else is known.
+    """What was seen of one image; `problem` says why it could not be read, and then nothing else is known.
 
-    `size` is (height, width), upright. `content` and `pixels` are digests of the file's bytes and of the decoded picture.
+    `size` is (height, width), upright. `content` and `pixels` are digests of the file's bytes and of the decoded image.
     """
 
     problem: str | None = None
@@ -43,7 +43,7 @@ class Facts:
 
 
 def look(path: Path) -> Facts:
-    """Return the facts of one picture, decoded in full."""
+    """Return the facts of one image, decoded in full."""
     import cv2
 
     try:
@@ -61,10 +61,10 @@ def look(path: Path) -> Facts:
 def look_at_all(
     paths: Sequence[Path], workers: int | None = None, progress: Callable[[int, int], None] | None = None
 ) -> dict[Path, Facts]:
-    """Return the facts of each picture; `workers` threads decode at once, one per core if not given."""
+    """Return the facts of each image; `workers` threads decode at once, one per core if not given."""
     facts: dict[Path, Facts] = {}
     with warnings.catch_warnings(), ThreadPoolExecutor(workers or os.cpu_count() or 1) as pool:
-        warnings.simplefilter("ignore", Image.DecompressionBombWarning)  # huge pictures are a finding of their own
+        warnings.simplefilter("ignore", Image.DecompressionBombWarning)  # huge images are a finding of their own
         try:
             for path, found in zip(paths, pool.map(look, paths), strict=True):  # decoding frees the interpreter lock
                 facts[path] = found
@@ -77,7 +77,7 @@ def look_at_all(
 
 
 def image_findings(names: Sequence[str], facts: Sequence[Facts]) -> Iterator[Finding]:
-    """Yield what the pictures' files tell, each picture named as in `names`."""
+    """Yield what the images' files tell, each image named as in `names`."""
     known = list(zip(names, facts, strict=True))
     yield from _broken([(name, one.problem) for name, one in known if one.problem], len(known))
     good = [(name, one) for name, one in known if one.problem is None]
@@ -87,8 +87,8 @@ def image_findings(names: Sequence[str], facts: Sequence[Facts]) -> Iterator[Fin
         yield Finding(
             "turned",
             Severity.WORTH_KNOWING,
-            f"{number_of(len(turned), 'picture')} {are(len(turned))} turned by EXIF",
-            "Nothing here: boxes are in pixels of the upright picture; see that what reads them later turns it too.",
+            f"{number_of(len(turned), 'image')} {are(len(turned))} turned by EXIF",
+            "Nothing here: boxes are in pixels of the upright image; see that what reads them later turns it too.",
             tuple(turned),
         )
     grey = [Item((name,)) for name, one in good if one.grey]
@@ -96,7 +96,7 @@ def image_findings(names: Sequence[str], facts: Sequence[Facts]) -> Iterator[Fin
         yield Finding(
             "grey",
             Severity.WORTH_KNOWING,
-            f"{number_of(len(grey), 'picture')} ({len(grey) / len(good):.0%}) {are(len(grey))} grey",
+            f"{number_of(len(grey), 'image')} ({len(grey) / len(good):.0%}) {are(len(grey))} grey",
             "See that grey does not go with some class: then it would be learned in place of the object.",
             tuple(grey),
         )
@@ -108,20 +108,20 @@ def _broken(broken: Sequence[tuple[str, str | None]], total: int) -> Iterator[Fi
         yield Finding(
             "unreadable",
             Severity.STOPS if most else Severity.HURTS,
-            f"{number_of(len(broken), 'picture')} of {total:,} cannot be read",
+            f"{number_of(len(broken), 'image')} of {total:,} cannot be read",
             "Replace the files, or remove them from the tags; training leaves them out.",
             tuple(Item((name,), reason or "") for name, reason in broken),
         )
 
 
 def _misshapen(good: Sequence[tuple[str, Facts]]) -> Iterator[Finding]:
-    """Yield findings for pictures that are too small, too thin or huge, and for those of one colour."""
+    """Yield findings for images that are too small, too thin or huge, and for those of one colour."""
     small = [_sized(name, one) for name, one in good if min(one.size) < SMALLEST_SIDE]
     if small:
         yield Finding(
             "small",
             Severity.HURTS,
-            f"{number_of(len(small), 'picture')} {has(len(small))} a side under {SMALLEST_SIDE} pixels",
+            f"{number_of(len(small), 'image')} {has(len(small))} a side under {SMALLEST_SIDE} pixels",
             "Take them from a larger original, or leave them out: patches of so few pixels show nothing.",
             tuple(small),
         )
@@ -130,8 +130,8 @@ def _misshapen(good: Sequence[tuple[str, Facts]]) -> Iterator[Finding]:
         yield Finding(
             "thin",
             Severity.HURTS,
-            f"{number_of(len(thin), 'picture')} {are(len(thin))} more than {THINNEST} times as long as wide",
-            "Cut them into parts or leave them out: pictures are scaled by their longest side, and little is left.",
+            f"{number_of(len(thin), 'image')} {are(len(thin))} more than {THINNEST} times as long as wide",
+            "Cut them into parts or leave them out: images are scaled by their longest side, and little is left.",
             tuple(thin),
         )
     huge = [_sized(name, one) for name, one in good if one.size[0] * one.size[1] > HUGE]
@@ -139,7 +139,7 @@ def _misshapen(good: Sequence[tuple[str, Facts]]) -> Iterator[Finding]:
         yield Finding(
             "huge",
             Severity.WORTH_KNOWING,
-            f"{number_of(len(huge), 'picture')} {has(len(huge))} more than {HUGE // 1_000_000} million pixels",
+            f"{number_of(len(huge), 'image')} {has(len(huge))} more than {HUGE // 1_000_000} million pixels",
             "Train on copies with a longest side of about 2,000: larger ones cost time and memory, and are scaled down.",
             tuple(huge),
         )
@@ -148,7 +148,7 @@ def _misshapen(good: Sequence[tuple[str, Facts]]) -> Iterator[Finding]:
         yield Finding(
             "blank",
             Severity.HURTS,
-            f"{number_of(len(blank), 'picture')} {are(len(blank))} of one colour",
+            f"{number_of(len(blank), 'image')} {are(len(blank))} of one colour",
             "Look at them and replace or remove them: nothing in them can be found.",
             tuple(blank),
         )

@@ -11,7 +11,7 @@ import numpy as np
 from deep_patch_learning.data.checks.findings import Finding, Item, Severity, number_of
 from deep_patch_learning.data.dataset import PRESENT
 
-RARER = 0.2  # a slip is made now and then: the misspelt class has at most this share of the right one's pictures
+RARER = 0.2  # a slip is made now and then: the misspelt class has at most this share of the right one's images
 SHORTEST = 5  # letters: below, one letter more or less is often another word (cat, car; boat, bat)
 SHORTEST_FOR_TWO = 8  # letters from which two slips still look like the same word
 
@@ -29,7 +29,7 @@ def names_written_twice(classes: Sequence[str], labels: np.ndarray) -> Iterator[
             found = misspelt
         else:
             continue
-        found.append(Item((classes[rare], classes[often]), f"{present[rare]} and {present[often]} pictures"))
+        found.append(Item((classes[rare], classes[often]), f"{present[rare]} and {present[often]} images"))
     if same:
         yield Finding(
             "same_name",

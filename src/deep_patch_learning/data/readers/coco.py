@@ -13,7 +13,7 @@ _PROBED = 16  # images looked for in each folder where they may lie
 
 
 def read_coco(path: Path) -> TagTable:
-    """Return the pictures and tags of a COCO json, classes in the order of category ids."""
+    """Return the images and tags of a COCO json, classes in the order of category ids."""
     content = load(path)
     categories = category_names(content, path)
     names = image_names(content, path)

@@ -9,11 +9,11 @@ from deep_patch_learning.data.readers.table import TagRow, TagTable, locate, ref
 from deep_patch_learning.data.readers.text import misspelt, read_text
 
 _COLUMNS = ("image", "tags", "split", "unknown")
-_WANTED = "the header 'image,tags' and one row per picture"
+_WANTED = "the header 'image,tags' and one row per image"
 
 
 def read_csv(path: Path) -> TagTable:
-    """Return the pictures and tags of a CSV; image paths are relative to its folder."""
+    """Return the images and tags of a CSV; image paths are relative to its folder."""
     text = read_text(path, _WANTED)
     reader = csv.reader(io.StringIO(text, newline=""))
     rows: list[TagRow] = []
@@ -29,7 +29,7 @@ def read_csv(path: Path) -> TagTable:
             else:
                 rows.append(_row(cells, columns, width, path, reader.line_num))
     except csv.Error as error:
-        raise DataError(f"{path}, line {reader.line_num}: not CSV ({error}). Mend the line.") from None
+        raise DataError(f"{path}, line {reader.line_num}: not CSV ({error}). Fix the line.") from None
     return TagTable(path, path.parent, rows, sorted_classes(rows))
 
 
@@ -57,7 +57,7 @@ def _row(cells: list[str], columns: dict[str, int], width: int, path: Path, line
     if len(cells) != width:
         raise DataError(
             f"{place}: found {len(cells)} cell(s), wanted {width} as in the header. "
-            "Separate tags by ';' ('a.jpg,dog;sofa'), and write 'a.jpg,' for a picture without tags."
+            "Separate tags by ';' ('a.jpg,dog;sofa'), and write 'a.jpg,' for an image without tags."
         )
     image = cells[columns["image"]]
     if not image:

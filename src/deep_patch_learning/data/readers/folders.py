@@ -9,37 +9,37 @@ from deep_patch_learning.common.errors import DataError
 from deep_patch_learning.data.images import IMAGE_SUFFIXES
 from deep_patch_learning.data.readers.table import TagRow, TagTable, sorted_classes
 
-_FIX = "Put each picture in a folder named for its tag, such as dog/a.jpg."
+_FIX = "Put each image in a folder named for its tag, such as dog/a.jpg."
 
 
 def read_folders(folder: Path) -> TagTable:
-    """Return the pictures below `folder`, each tagged with the name of its class folder.
+    """Return the images below `folder`, each tagged with the name of its class folder.
 
-    A file that lies in several class folders under the same name and with the same bytes is one picture with all
-    their tags. The same name with other bytes is another picture: cameras number from 1.
+    A file that lies in several class folders under the same name and with the same bytes is one image with all
+    their tags. The same name with other bytes is another image: cameras number from 1.
     """
-    stray = _pictures_in(folder)
+    stray = _images_in(folder)
     if stray:
-        raise DataError(f"{folder}: {len(stray)} picture(s) outside a class folder, such as '{stray[0]}'. {_FIX}")
+        raise DataError(f"{folder}: {len(stray)} image(s) outside a class folder, such as '{stray[0]}'. {_FIX}")
     first_level = _folders_in(folder)
-    direct = [child for child in first_level if _pictures_in(child)]
+    direct = [child for child in first_level if _images_in(child)]
     indirect = [child for child in first_level if child not in direct]
     if direct and indirect:
         raise DataError(
-            f"{folder}: '{direct[0].name}' holds pictures but '{indirect[0].name}' holds none of its own. "
+            f"{folder}: '{direct[0].name}' holds images but '{indirect[0].name}' holds none of its own. "
             f"{_FIX} Remove folders that are no class."
         )
-    # Pictures right in the folders: these are the classes. Only deeper: these are splits, with the classes in them.
+    # Images right in the folders: these are the classes. Only deeper: these are splits, with the classes in them.
     class_folders: dict[str | None, list[Path]] = {None: direct}
     if not direct:
         class_folders = {split.name: _folders_in(split) for split in indirect}
     rows = [row for split, folders in class_folders.items() for row in _rows(folders, folder, split)]
     if not rows:
-        raise DataError(f"{folder}: holds no picture. {_FIX}")
+        raise DataError(f"{folder}: holds no image. {_FIX}")
     classes = sorted_classes(rows)
     for class_folder in (child for folders in class_folders.values() for child in folders):
         if class_folder.name not in classes:
-            raise DataError(f"{class_folder}: this class folder holds no picture. Add pictures, or remove the folder.")
+            raise DataError(f"{class_folder}: this class folder holds no image. Add images, or remove the folder.")
     return TagTable(folder, folder, rows, classes)
 
 
@@ -47,7 +47,7 @@ def _rows(class_folders: list[Path], root: Path, split: str | None) -> list[TagR
     # The copies of a file are looked for among files of one name below their class folders, and of one size.
     alike: dict[tuple[str, int], list[tuple[str, Path]]] = defaultdict(list)
     for class_folder in class_folders:
-        for path in _pictures_below(class_folder):
+        for path in _images_below(class_folder):
             key = (path.relative_to(class_folder).as_posix(), path.stat().st_size)
             alike[key].append((class_folder.name, path))
     rows = []
@@ -78,17 +78,17 @@ def _folders_in(folder: Path) -> list[Path]:
     )
 
 
-def _pictures_in(folder: Path) -> list[str]:
+def _images_in(folder: Path) -> list[str]:
     with os.scandir(folder) as entries:
-        return sorted(entry.name for entry in entries if _is_picture(entry.name) and entry.is_file())
+        return sorted(entry.name for entry in entries if _is_image(entry.name) and entry.is_file())
 
 
-def _pictures_below(folder: Path) -> list[Path]:
-    found = sorted(Path(base, name) for base, _, names in os.walk(folder) for name in names if _is_picture(name))
-    if found and not _pictures_in(folder):
-        raise DataError(f"{folder}: pictures lie deeper than a class folder, such as {found[0]}. {_FIX}")
+def _images_below(folder: Path) -> list[Path]:
+    found = sorted(Path(base, name) for base, _, names in os.walk(folder) for name in names if _is_image(name))
+    if found and not _images_in(folder):
+        raise DataError(f"{folder}: images lie deeper than a class folder, such as {found[0]}. {_FIX}")
     return found
 
 
-def _is_picture(name: str) -> bool:
+def _is_image(name: str) -> bool:
     return not name.startswith(".") and Path(name).suffix.lower() in IMAGE_SUFFIXES

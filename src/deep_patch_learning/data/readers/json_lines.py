@@ -9,11 +9,11 @@ from deep_patch_learning.data.readers.table import TagRow, TagTable, locate, ref
 from deep_patch_learning.data.readers.text import misspelt, parse_json, read_lines
 
 _KEYS = ("image", "tags", "unknown", "split", "boxes")
-_WANTED = 'a line such as {"image": "a.jpg", "tags": ["dog"]} per picture'
+_WANTED = 'a line such as {"image": "a.jpg", "tags": ["dog"]} per image'
 
 
 def read_json_lines(path: Path) -> TagTable:
-    """Return the pictures and tags of a JSON-lines file; image paths are relative to its folder."""
+    """Return the images and tags of a JSON-lines file; image paths are relative to its folder."""
     rows = [_row(found, path, line) for line, found in objects(path)]
     return TagTable(path, path.parent, rows, sorted_classes(rows))
 

@@ -5,13 +5,13 @@ from enum import Enum
 from pathlib import Path
 
 from deep_patch_learning.common.errors import DataError
-from deep_patch_learning.data.dataset import TaggedPictures
+from deep_patch_learning.data.dataset import TaggedImages
 from deep_patch_learning.data.images import IMAGE_SUFFIXES
 from deep_patch_learning.data.readers.coco import read_coco
 from deep_patch_learning.data.readers.csv_tags import read_csv
 from deep_patch_learning.data.readers.folders import read_folders
 from deep_patch_learning.data.readers.json_lines import read_json_lines
-from deep_patch_learning.data.readers.table import TagTable, to_pictures
+from deep_patch_learning.data.readers.table import TagTable, to_images
 from deep_patch_learning.data.readers.text import near_file
 from deep_patch_learning.data.readers.voc import read_voc
 
@@ -34,14 +34,12 @@ _READERS: dict[Kind, Callable[[Path], TagTable]] = {
 }
 
 
-def read_tags(
-    path: str | Path, split: str | Path | None = None, classes: Sequence[str] | None = None
-) -> TaggedPictures:
-    """Return the pictures of a data set with their tags, present, absent and unknown kept apart.
+def read_tags(path: str | Path, split: str | Path | None = None, classes: Sequence[str] | None = None) -> TaggedImages:
+    """Return the images of a data set with their tags, present, absent and unknown kept apart.
 
     The kind is told by looking at `path`: a VOC folder (or a VOCdevkit with one inside), a COCO json, a CSV, a folder
     per class, or JSON lines. `split` is a VOC list (`train`, `val`, ...), a value of the CSV's or JSON lines' `split`,
-    a first-level folder, or, for every kind, a text file with one image name per line; None takes all pictures
+    a first-level folder, or, for every kind, a text file with one image name per line; None takes all images
     (VOC: `trainval` where there is one). `classes` fixes the classes and their order, and a tag outside them raises
     `DataError`; when None they are all classes of the data set, whatever the split.
     """
@@ -49,8 +47,8 @@ def read_tags(
     wanted = None if split is None else str(split)
     try:
         if kind is Kind.VOC:
-            return to_pictures(read_voc(place, wanted), None, classes)
-        return to_pictures(_READERS[kind](place), wanted, classes)
+            return to_images(read_voc(place, wanted), None, classes)
+        return to_images(_READERS[kind](place), wanted, classes)
     except OSError as error:  # a folder that may not be entered, a disk that fails
         found = error.strerror or type(error).__name__
         raise DataError(f"{error.filename or place}: cannot be read ({found}). Make it readable.") from None
@@ -77,7 +75,7 @@ def recognise(path: str | Path) -> tuple[Kind, Path]:
         raise DataError(f"{path}: permission denied. Make it readable (chmod u+r).") from None
     kind = _BY_SUFFIX.get(path.suffix.lower())
     if kind is None:
-        found = "one picture" if path.suffix.lower() in IMAGE_SUFFIXES else f"a file ending in '{path.suffix}'"
+        found = "one image" if path.suffix.lower() in IMAGE_SUFFIXES else f"a file ending in '{path.suffix}'"
         raise DataError(f"{path}: found {found}, which is not a data set. {WANTED}.")
     return kind, path
 
@@ -95,7 +93,7 @@ def _recognise_folder(folder: Path) -> tuple[Kind, Path]:
     coco = sorted((folder / "annotations").glob("*.json"))
     if coco:
         raise DataError(f"{folder}: holds a COCO data set. Give one of its json files, such as {coco[-1]}.")
-    # Beside a tag file, a folder of pictures is most likely not a class: better ask than train on a class "images".
+    # Beside a tag file, a folder of images is most likely not a class: better ask than train on a class "images".
     for child in inside:
         if child.is_file() and _is_tag_file(child):
             raise DataError(f"{folder}: a folder with the tag file {child.name} in it. Give that file: {child}.")
@@ -121,7 +119,7 @@ def named_splits(path: str | Path) -> list[str]:
     return sorted({row.split for row in _READERS[kind](place).rows if row.split is not None})
 
 
-def separate(splits: Mapping[str, TaggedPictures]) -> dict[str, TaggedPictures]:
+def separate(splits: Mapping[str, TaggedImages]) -> dict[str, TaggedImages]:
     """Return the splits that hold no other one whole: VOC's trainval is no third split beside train and val."""
     paths = {name: set(part.paths) for name, part in splits.items()}
     return {

@@ -1,4 +1,4 @@
-"""A table of pictures and tags as a reader found it, and the one way from there to `TaggedPictures`.
+"""A table of images and tags as a reader found it, and the one way from there to `TaggedImages`.
 
 Every reader ends here, so splits, duplicates, missing images and unknown classes are treated alike in all formats.
 """
@@ -11,7 +11,7 @@ from pathlib import Path
 import numpy as np
 
 from deep_patch_learning.common.errors import DataError, did_you_mean
-from deep_patch_learning.data.dataset import ABSENT, PRESENT, UNKNOWN, TaggedPictures
+from deep_patch_learning.data.dataset import ABSENT, PRESENT, UNKNOWN, TaggedImages
 from deep_patch_learning.data.readers.text import is_file, near, near_file, read_lines
 
 _SHOWN = 5
@@ -19,7 +19,7 @@ _SHOWN = 5
 
 @dataclass(frozen=True, slots=True)
 class TagRow:
-    """One picture; `place` says where in the source it stands, such as `line 3`. Tags not named are absent."""
+    """One image; `place` says where in the source it stands, such as `line 3`. Tags not named are absent."""
 
     place: str
     name: str
@@ -31,7 +31,7 @@ class TagRow:
 
 @dataclass(frozen=True)
 class TagTable:
-    """All pictures of a data set, and its classes in their order; names in split files are relative to `root`."""
+    """All images of a data set, and its classes in their order; names in split files are relative to `root`."""
 
     source: Path
     root: Path
@@ -66,10 +66,10 @@ def refuse_both(present: Iterable[str], unknown: Iterable[str], place: str) -> N
         raise DataError(f"{place}: '{min(both)}' is both in tags and in unknown. Keep it in one of them.")
 
 
-def to_pictures(table: TagTable, split: str | None, classes: Sequence[str] | None) -> TaggedPictures:
-    """Return the pictures of one split (None: all), their labels in the order of `classes` (None: the table's)."""
+def to_images(table: TagTable, split: str | None, classes: Sequence[str] | None) -> TaggedImages:
+    """Return the images of one split (None: all), their labels in the order of `classes` (None: the table's)."""
     if not table.rows:
-        raise DataError(f"{table.source}: holds no picture. Add at least one.")
+        raise DataError(f"{table.source}: holds no image. Add at least one.")
     _refuse_duplicates(table)
     rows = _in_split(table, split)
     _refuse_missing(table, rows)
@@ -78,9 +78,9 @@ def to_pictures(table: TagTable, split: str | None, classes: Sequence[str] | Non
         twice = next(name for name in known if known.count(name) > 1)
         raise DataError(f"classes: '{twice}' is given twice. Name each class once.")
     if not known:
-        raise DataError(f"{table.source}: no picture has a tag. Give at least one picture a tag.")
+        raise DataError(f"{table.source}: no image has a tag. Give at least one image a tag.")
     labels = _labels(table, rows, known)
-    return TaggedPictures(known, tuple(row.name for row in rows), tuple(row.path for row in rows), labels)
+    return TaggedImages(known, tuple(row.name for row in rows), tuple(row.path for row in rows), labels)
 
 
 def read_list(split: str, root: Path, available: Iterable[str], source: Path) -> tuple[Path, list[tuple[int, str]]]:

@@ -46,12 +46,12 @@ def parse_json(text: str, path: Path, line: int | None = None) -> Any:
         return json.loads(text)
     except json.JSONDecodeError as error:
         place = f"{path}, line {line or error.lineno}, column {error.colno}"
-        fix = "Mend the JSON there."
+        fix = "Fix the JSON there."
         if line is None and error.msg == "Extra data":
-            fix = "If each line is a picture of its own, name the file .jsonl."
+            fix = "If each line is an image of its own, name the file .jsonl."
         raise DataError(f"{place}: not JSON ({error.msg}). {fix}") from None
     except RecursionError:
-        raise DataError(f"{path}: the JSON is nested too deep. Mend the file.") from None
+        raise DataError(f"{path}: the JSON is nested too deep. Fix the file.") from None
     finally:
         if collecting:
             gc.enable()

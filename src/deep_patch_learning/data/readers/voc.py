@@ -9,9 +9,9 @@ from pathlib import Path
 from xml.etree import ElementTree
 
 from deep_patch_learning.common.errors import DataError
-from deep_patch_learning.data.dataset import TaggedPictures
+from deep_patch_learning.data.dataset import TaggedImages
 from deep_patch_learning.data.images import IMAGE_SUFFIXES
-from deep_patch_learning.data.readers.table import TagRow, TagTable, read_list, sorted_classes, to_pictures
+from deep_patch_learning.data.readers.table import TagRow, TagTable, read_list, sorted_classes, to_images
 from deep_patch_learning.data.readers.text import near_file, read_lines
 
 # fmt: off
@@ -36,7 +36,7 @@ class _Lists:
 
 
 def read_voc(folder: Path, split: str | None) -> TagTable:
-    """Return the pictures and tags of one list: `split`, else `trainval`, else every picture of the folder.
+    """Return the images and tags of one list: `split`, else `trainval`, else every image of the folder.
 
     A class is present, absent or unknown as its list says (1, -1, 0 = only difficult objects); where the split has no
     class lists, as the annotations say. The classes are those of the whole folder, in alphabetical order.
@@ -60,8 +60,8 @@ def read_voc(folder: Path, split: str | None) -> TagTable:
     return TagTable(source, folder, rows, _annotated_classes(folder, lists, rows))
 
 
-def read_voc_names(folder: Path, split: str = "test", classes: Sequence[str] = VOC_CLASSES) -> TaggedPictures:
-    """Return the pictures of a list with every tag unknown: for a test set whose annotations are kept from us."""
+def read_voc_names(folder: Path, split: str = "test", classes: Sequence[str] = VOC_CLASSES) -> TaggedImages:
+    """Return the images of a list with every tag unknown: for a test set whose annotations are kept from us."""
     lists = _find_lists(folder)
     if split in lists.splits:
         source = lists.splits[split]
@@ -72,7 +72,7 @@ def read_voc_names(folder: Path, split: str = "test", classes: Sequence[str] = V
         raise DataError(f"{folder}: wanted a VOC folder, but it has no JPEGImages. Give the folder that holds them.")
     find = _Images(folder)
     rows = [TagRow(place, image_id, find(image_id), (), classes) for place, image_id in _with_places(lines)]
-    return to_pictures(TagTable(source, folder, rows, tuple(classes)), None, None)
+    return to_images(TagTable(source, folder, rows, tuple(classes)), None, None)
 
 
 def objects(path: Path) -> list[tuple[str, bool, ElementTree.Element]]:
@@ -82,9 +82,9 @@ def objects(path: Path) -> list[tuple[str, bool, ElementTree.Element]]:
     except FileNotFoundError:
         raise DataError(f"{path}: there is no such annotation.{near_file(path)} Add it, or remove the image.") from None
     except ElementTree.ParseError as error:
-        raise DataError(f"{path}: not XML ({error}). Mend the file.") from None
+        raise DataError(f"{path}: not XML ({error}). Fix the file.") from None
     except OSError as error:
-        raise DataError(f"{path}: cannot be read ({error.strerror}). Mend the file.") from None
+        raise DataError(f"{path}: cannot be read ({error.strerror}). Fix the file.") from None
     found = []
     for number, element in enumerate(root.findall("object"), start=1):
         name = (element.findtext("name") or "").strip()

@@ -113,7 +113,7 @@ def resnet50(stride_in_first: bool = False, near: bool = False) -> Trunk:
     With `stride_in_first`, the stride of layers 2 to 4 sits in their first 1x1 convolution, as in the 2015 paper and the
     weights that came from it; torchvision puts it in the 3x3 one.
 
-    A cell of layer3's maps sees some 280 pixels, half of the picture. With `near`, patches are cut out of layer2's maps, at
+    A cell of layer3's maps sees some 280 pixels, half of the image. With `near`, patches are cut out of layer2's maps, at
     stride 8, whose cells see some 95, and layers 3 and 4 run on each: a patch tells what is in it from what is beside it, at
     about three times the cost.
     """
@@ -146,7 +146,11 @@ def lite0(on_map: bool = False) -> Trunk:
     pixels = Normalisation(mean=(127.0, 127.0, 127.0), std=(128.0, 128.0, 128.0), divisor=1.0)
     backbone = Backbone(body, 1280 if on_map else 112, 16, pixels, frozen_norm=True, guarded=False)
     layers = ConvolutionalStage(stage, 1280, 3 if on_map else 4)
-    shipped = {"shipped": "lite0.safetensors", "shipped-model": "../shipped/weights.safetensors"} if on_map else {}
+    shipped = (
+        {"shipped": "lite0.safetensors", "shipped-model": "../../inference/shipped/weights.safetensors"}
+        if on_map
+        else {}
+    )
     return Trunk(backbone, 3 if on_map else 7, layers, names, shipped_weights=shipped, folded=True)
 
 
@@ -198,7 +202,7 @@ def timm_trunk(name: str) -> Trunk:
     except RuntimeError as error:
         raise ModelError(f"timm's {name} gives no feature maps ({error}). Choose a convolutional network.") from None
     if any(key.startswith("patch_embed") or "pos_embed" in key for key in probe.state_dict()):
-        raise ModelError(f"timm's {name} takes pictures of one size only. Choose a convolutional network.")
+        raise ModelError(f"timm's {name} takes images of one size only. Choose a convolutional network.")
     reductions = probe.feature_info.reduction()
     level = max((i for i, reduction in enumerate(reductions) if reduction <= 16), default=0)
     extractor = timm.create_model(name, features_only=True, out_indices=(level,))

@@ -1,4 +1,4 @@
-"""EdgeBoxes (Zitnick and Dollar, 2014): picture -> the boxes that most edges lie wholly inside of."""
+"""EdgeBoxes (Zitnick and Dollar, 2014): image -> the boxes that most edges lie wholly inside of."""
 
 import hashlib
 from dataclasses import dataclass
@@ -12,7 +12,7 @@ from deep_patch_learning.common.errors import DataError, DplError
 from deep_patch_learning.patches.preparation import checked, scaled, unscaled
 
 ALGORITHM = 2  # part of the key: raise it whenever the boxes change
-SMALLEST = 0.004  # the smallest window, as a share of the picture
+SMALLEST = 0.004  # the smallest window, as a share of the image
 LONGEST = 3.0  # the largest ratio of a window's sides
 
 
@@ -21,7 +21,7 @@ class EdgeBoxes:
     """The `max_boxes` windows that hold the most edges crossing no side, refined and spread out, best first.
 
     Windows neighbouring in place, size or shape overlap by `step`; of two results that overlap by more than `overlap`
-    the better one is kept. The search runs on the picture scaled to at most `max_side`. Edges come from the gradient
+    the better one is kept. The search runs on the image scaled to at most `max_side`. Edges come from the gradient
     at two scales, or from OpenCV's structured forest when `edge_model` names its model file.
     """
 
@@ -61,7 +61,7 @@ class EdgeBoxes:
         return unscaled(self._search(small), small, image).astype(np.uint16)
 
     def _search(self, image: np.ndarray) -> np.ndarray:
-        """Return the best windows (P, 4) int32 of the scaled picture; the whole picture when it has no edges."""
+        """Return the best windows (P, 4) int32 of the scaled image; the whole image when it has no edges."""
         from deep_patch_learning.patches.edge_boxes import edges
         from deep_patch_learning.patches.edge_boxes import scoring as box_scores
 
@@ -88,7 +88,7 @@ class EdgeBoxes:
 
 
 def _tightened(boxes: np.ndarray, height: int, width: int) -> np.ndarray:
-    """Return the different ones of boxes (P, 4) with each side, unless at the picture's border, moved in by a pixel.
+    """Return the different ones of boxes (P, 4) with each side, unless at the image's border, moved in by a pixel.
 
     An edge under a box's side counts as crossing it, so the best boxes lie a pixel outside of their objects.
     """

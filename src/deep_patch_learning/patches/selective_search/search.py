@@ -1,4 +1,4 @@
-"""Selective Search (Uijlings et al., 2013): picture -> a few thousand boxes that hold nearly every object.
+"""Selective Search (Uijlings et al., 2013): image -> a few thousand boxes that hold nearly every object.
 
 Where this differs from the original "fast" mode, and why, is told in docs/patches.md: segmentations are dear and
 groupings are cheap, so each segmentation is grouped under more similarity mixes.
@@ -34,7 +34,7 @@ class SelectiveSearch:
     """Selective Search over several colour spaces, segmentation scales and similarity mixes.
 
     `mode` is `fast`, `quality` (more colour spaces and scales) or `original` (the spaces, scales and mixes of the
-    original fast mode). A picture whose longer side is above `max_side` is scaled down to it for the search. Boxes
+    original fast mode). An image whose longer side is above `max_side` is scaled down to it for the search. Boxes
     with a side under `min_side` pixels are left out, and no more than `max_boxes` come back, best first.
     """
 

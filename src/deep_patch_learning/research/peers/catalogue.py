@@ -50,7 +50,7 @@ def _with_heads(contest: Contest, recipe: Recipe, folder: Path) -> Outcome:
 
 
 def plain(contest: Contest, recipe: Recipe, folder: Path) -> Outcome:
-    """Return the outcome of the plain CNN, which is handed one patch a picture and looks at none."""
+    """Return the outcome of the plain CNN, which is handed one patch an image and looks at none."""
     training, testing = (contests.first_patches(each, 1) for each in (contest.training, contest.testing))
     recipe = recipe.replace(heads=("classification",))
     trainer = _trained(contest, training, recipe, folder, build_plain)
@@ -64,8 +64,10 @@ def hcp(contest: Contest, recipe: Recipe, folder: Path) -> Outcome:
     """
     kept = contest.hypotheses
     training, testing = (contests.first_patches(each, kept) for each in (contest.training, contest.testing))
-    drawn = min(recipe.max_patches or contest.training_hypotheses, contest.training_hypotheses)
-    recipe = recipe.replace(heads=("discovery",), scales=(max(recipe.scales),), test_scales=(), max_patches=drawn)
+    drawn = min(recipe.patches_per_sample or contest.training_hypotheses, contest.training_hypotheses)
+    recipe = recipe.replace(
+        heads=("discovery",), scales=(max(recipe.scales),), test_scales=(), patches_per_sample=drawn
+    )
     trainer = _trained(contest, training, recipe, folder, build_hcp)
     return contests.outcome_of(contest, trainer, testing)
 
@@ -85,7 +87,7 @@ def _trained(
     network = build(parts, width, classes)
     start_biases(network, recipe.head_bias)
     run = RunFolder(folder)
-    trainer = kind(recipe, training.pictures, training.patches, run, contest.device, network=network, **options)
+    trainer = kind(recipe, training.images, training.patches, run, contest.device, network=network, **options)
     if filled is not None:
         own = {name.rpartition(".")[0] for name, _ in network.named_parameters()}
         trainer.filled = dataclasses.replace(filled, new=tuple(sorted(own.difference(filled.filled))))
@@ -93,34 +95,34 @@ def _trained(
 
 
 def svm(contest: Contest, recipe: Recipe, folder: Path) -> Outcome:
-    """Return the outcome of frozen features with linear support vector machines; a visit is a picture at one scale."""
+    """Return the outcome of frozen features with linear support vector machines; a sample is an image at one scale."""
     from deep_patch_learning.research.peers.svm import build_frozen, features_of, machines
 
     device = usable_device(contest.device)
-    pictures = contest.training.pictures
+    images = contest.training.images
     parts, _, _ = contests.network_parts(recipe, len(contest.classes))
     network = build_frozen(parts)
     model = contests.model_of(contest, recipe, network)
     run = RunFolder(folder)
-    run.begin(recipe, pictures, contest.source)
+    run.begin(recipe, images, contest.source)
     began = time.perf_counter()
     found = []
     with bar(folder.name) as show:
-        for feature in features_of(model, pictures):
+        for feature in features_of(model, images):
             found.append(feature)
-            show(len(found), len(pictures))
+            show(len(found), len(images))
     features = torch.from_numpy(np.stack(found)).to(device)
-    network.classification, cost = machines(features, torch.from_numpy(pictures.labels).to(device), recipe.seed)
+    network.classification, cost = machines(features, torch.from_numpy(images.labels).to(device), recipe.seed)
     network.to(device)
-    visits = len(pictures) * len(recipe.scales)
-    rate = visits / (time.perf_counter() - began)
+    samples = len(images) * len(recipe.scales)
+    rate = samples / (time.perf_counter() - began)
     save_checkpoint(run.weights, 0, network)
     run.cut_log(-1)
-    run.append_log({"step": 0, "visits": visits, "cost": cost})
-    console.print(f"cost {cost:g}, chosen by cross-validation on the training pictures", markup=False)
+    run.append_log({"step": 0, "samples": samples, "cost": cost})
+    console.print(f"cost {cost:g}, chosen by cross-validation on the training images", markup=False)
     testing = contests.first_patches(contest.testing, 1)
     figures, test_rate = contests.measure(contest, model, testing)
-    return Outcome(figures, visits, rate, test_rate, recipe.scales)
+    return Outcome(figures, samples, rate, test_rate, recipe.scales)
 
 
 def whole_image(contest: Contest, recipe: Recipe, folder: Path) -> Outcome | None:
@@ -128,9 +130,9 @@ def whole_image(contest: Contest, recipe: Recipe, folder: Path) -> Outcome | Non
     from deep_patch_learning.evaluation.discovery import corloc
 
     if contest.truth is None:
-        console.print("whole-image is left out: the test pictures have no true boxes to measure it by", style="yellow")
+        console.print("whole-image is left out: the test images have no true boxes to measure it by", style="yellow")
         return None
-    boxes = whole_image_boxes(contest.testing.pictures.paths, len(contest.classes))
+    boxes = whole_image_boxes(contest.testing.images.paths, len(contest.classes))
     return Outcome(corloc(boxes, contest.truth, contest.classes).as_dict(), patches=1.0)
 
 
@@ -139,9 +141,9 @@ def fast_rcnn(contest: Contest, recipe: Recipe, folder: Path) -> Outcome | None:
     from deep_patch_learning.data.truth import read_truth
     from deep_patch_learning.research.peers.fast_rcnn import Detector, SupervisedTrainer, build_fast_rcnn
 
-    truth = read_truth(contest.data, contest.training.pictures)
+    truth = read_truth(contest.data, contest.training.images)
     if truth is None:
-        console.print("fast-rcnn is left out: the training pictures have no true boxes to learn from", style="yellow")
+        console.print("fast-rcnn is left out: the training images have no true boxes to learn from", style="yellow")
         return None
     recipe = recipe.replace(heads=("discovery",))
     trainer = _trained(contest, contest.training, recipe, folder, build_fast_rcnn, SupervisedTrainer, truth=truth)

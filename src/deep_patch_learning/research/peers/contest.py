@@ -1,4 +1,4 @@
-"""What all peers share: the pictures, their patches, the measures, and how time is taken."""
+"""What all peers share: the images, their patches, the measures, and how time is taken."""
 
 import itertools
 import time
@@ -12,7 +12,7 @@ from torch import nn
 
 from deep_patch_learning.common.devices import usable_device
 from deep_patch_learning.evaluation.measure import Truth, measure_predictions
-from deep_patch_learning.inference.loading import recipe_picking
+from deep_patch_learning.inference.loading import recipe_box_selection
 from deep_patch_learning.inference.model import Model
 from deep_patch_learning.inference.stream import predict_prepared
 from deep_patch_learning.model.backbones.weights import FilledLayers
@@ -28,7 +28,7 @@ FIGURES = ("mAP", "mAP_11pt", "CorLoc", "detection_mAP")
 
 @dataclass(frozen=True)
 class Contest:
-    """The pictures that peers train on and are measured on. `truth` is of the test pictures; `data` is where both come from."""
+    """The images that peers train on and are measured on. `truth` is of the test images; `data` is where both come from."""
 
     data: Path
     training: Prepared
@@ -36,13 +36,13 @@ class Contest:
     truth: Truth | None
     source: dict[str, Any] = field(default_factory=dict)
     device: str = "auto"
-    hypotheses: int = 500  # of a test picture, for HCP
-    training_hypotheses: int = 32  # drawn from them at each visit
+    hypotheses: int = 500  # of a test image, for HCP
+    training_hypotheses: int = 32  # drawn from them at each sample
 
     @property
     def classes(self) -> tuple[str, ...]:
         """Return the class names."""
-        return self.training.pictures.classes
+        return self.training.images.classes
 
 
 @dataclass(frozen=True)
@@ -50,15 +50,15 @@ class Outcome:
     """What came of one peer; rates are of this machine, None where nothing was trained or tested."""
 
     figures: dict[str, Any]
-    visits: int = 0
-    train_visits_per_second: float | None = None
+    samples: int = 0
+    train_samples_per_second: float | None = None
     test_images_per_second: float | None = None
     scales: tuple[int, ...] = ()
-    patches: float = 0.0  # looked at in a test picture, in the mean
+    patches: float = 0.0  # looked at in a test image, in the mean
 
 
 def first_patches(prepared: Prepared, count: int) -> Prepared:
-    """Return the pictures with the first `count` patches of each: those that hold the most objects, for their number."""
+    """Return the images with the first `count` patches of each: those that hold the most objects, for their number."""
     return replace(prepared, patches=[patches[:count] for patches in prepared.patches])
 
 
@@ -88,10 +88,10 @@ def outcome_of(
     return Outcome(
         figures,
         recipe.total_steps * recipe.batch_images,
-        visits_per_second(trainer.run.read_log()),
+        samples_per_second(trainer.run.read_log()),
         rate,
         recipe.seen_at,
-        patches_per_picture(testing) if patches else 0.0,
+        mean_patches(testing) if patches else 0.0,
     )
 
 
@@ -103,23 +103,23 @@ def model_of(contest: Contest, recipe: Recipe, network: nn.Module, kind: type[Mo
         recipe.seen_at,
         recipe_patches(recipe),
         usable_device(contest.device),
-        picking=recipe_picking(recipe),
+        box_selection=recipe_box_selection(recipe),
         shapes=recipe.shapes,
         precision=recipe.precision,
     )
 
 
 def measure(contest: Contest, model: Model, testing: Prepared) -> tuple[dict[str, Any], float]:
-    """Return the figures of a model and the pictures it predicts in a second: reading included, making patches not."""
-    few = Prepared(testing.pictures.subset(range(min(4, len(testing.pictures)))), testing.patches[:4], [])
+    """Return the figures of a model and the images it predicts in a second: reading included, making patches not."""
+    few = Prepared(testing.images.subset(range(min(4, len(testing.images)))), testing.patches[:4], [])
     predict_prepared(model, few, description="warming up")  # the first pass of a device chooses its kernels
     began = time.perf_counter()
     predictions = predict_prepared(model, testing)
     seconds = time.perf_counter() - began
-    return measure_predictions(predictions, testing.pictures.labels, contest.truth), len(predictions) / seconds
+    return measure_predictions(predictions, testing.images.labels, contest.truth), len(predictions) / seconds
 
 
-def visits_per_second(log: Sequence[dict[str, Any]]) -> float | None:
+def samples_per_second(log: Sequence[dict[str, Any]]) -> float | None:
     """Return the rate of training between the first and the last line of its log; a break between them does not count.
 
     The steps before the first line, in which a device chooses its kernels, count only where there is no other line.
@@ -128,10 +128,10 @@ def visits_per_second(log: Sequence[dict[str, Any]]) -> float | None:
         return None
     pairs = [(a, b) for a, b in itertools.pairwise(log) if b["seconds"] > a["seconds"]]
     if not pairs:
-        return log[-1]["visits"] / log[-1]["seconds"] if log[-1]["seconds"] else None
-    return sum(b["visits"] - a["visits"] for a, b in pairs) / sum(b["seconds"] - a["seconds"] for a, b in pairs)
+        return log[-1]["samples"] / log[-1]["seconds"] if log[-1]["seconds"] else None
+    return sum(b["samples"] - a["samples"] for a, b in pairs) / sum(b["seconds"] - a["seconds"] for a, b in pairs)
 
 
-def patches_per_picture(prepared: Prepared) -> float:
+def mean_patches(prepared: Prepared) -> float:
     """Return the mean number of patches."""
     return sum(len(patches) for patches in prepared.patches) / len(prepared.patches)

@@ -16,7 +16,7 @@ from torchvision.ops import batched_nms, box_iou
 from deep_patch_learning.common.boxes import flip as flip_boxes
 from deep_patch_learning.data.batch import Batch
 from deep_patch_learning.data.truth import TrueBoxes
-from deep_patch_learning.inference.model import Model, Picture, PictureScores
+from deep_patch_learning.inference.model import ImageInput, ImageScores, Model
 from deep_patch_learning.inference.prediction import Prediction
 from deep_patch_learning.model.backbone import Backbone
 from deep_patch_learning.model.by_image import patch_rows
@@ -24,7 +24,7 @@ from deep_patch_learning.model.maximum import maximum_over_patches
 from deep_patch_learning.model.network import DeepPatchNet, Scores
 from deep_patch_learning.refinement.targets import decoded, encoded, inside
 from deep_patch_learning.training.loop import Trainer
-from deep_patch_learning.training.samples import Visit
+from deep_patch_learning.training.samples import Sample
 
 FOREGROUND, BACKGROUND = 0.5, 0.1  # IoU from which a patch is an object, and from which it is at least background
 SAMPLED, SAMPLED_FOREGROUND = 128, 32  # of an image's patches
@@ -173,9 +173,9 @@ class SupervisedTrainer(Trainer):
         super().__init__(*arguments, **options)
         self.truth = truth
 
-    def terms(self, batch: Batch, labels: Tensor, visits: Sequence[Visit]) -> dict[str, Tensor]:
+    def terms(self, batch: Batch, labels: Tensor, samples: Sequence[Sample]) -> dict[str, Tensor]:
         """Return the loss terms of one pass: `classes` and `boxes`."""
-        truth = self.boxes_of(batch, visits)
+        truth = self.boxes_of(batch, samples)
         sure = ~truth.difficult
         batch = batch._replace(
             patches=torch.cat((batch.patches, truth.boxes[sure])),
@@ -184,50 +184,50 @@ class SupervisedTrainer(Trainer):
         )
         outputs = self.network(batch).parts
         scores, offsets = self.bare.discovery.split(outputs)
-        targets = patch_targets(batch.patches, batch.patch_image, len(visits), truth, offsets.shape[1])
-        return detection_losses(scores, offsets, targets, len(visits))
+        targets = patch_targets(batch.patches, batch.patch_image, len(samples), truth, offsets.shape[1])
+        return detection_losses(scores, offsets, targets, len(samples))
 
-    def boxes_of(self, batch: Batch, visits: Sequence[Visit]) -> Truth:
-        """Return the true boxes of the pictures of a pass, scaled and mirrored as they are seen."""
+    def boxes_of(self, batch: Batch, samples: Sequence[Sample]) -> Truth:
+        """Return the true boxes of the images of a pass, scaled and mirrored as they are seen."""
         seen = batch.sizes.tolist()
-        boxes = [self._seen(visit, *size) for visit, size in zip(visits, seen, strict=True)]
-        truth = [self.truth[visit.picture] for visit in visits]
+        boxes = [self._seen(sample, *size) for sample, size in zip(samples, seen, strict=True)]
+        truth = [self.truth[sample.image] for sample in samples]
         device = batch.patches.device
         return Truth(
             torch.from_numpy(np.concatenate(boxes)).to(device),
-            torch.from_numpy(np.repeat(np.arange(len(visits)), [len(each) for each in boxes])).to(device),
+            torch.from_numpy(np.repeat(np.arange(len(samples)), [len(each) for each in boxes])).to(device),
             torch.from_numpy(np.concatenate([one.classes for one in truth])).to(device),
             torch.from_numpy(np.concatenate([one.difficult for one in truth])).to(device),
         )
 
-    def _seen(self, visit: Visit, new_height: int, new_width: int) -> np.ndarray:
-        height, width = self.images.sizes[visit.picture]
-        boxes = self.truth[visit.picture].boxes * np.array([new_width / width, new_height / height] * 2, np.float32)
-        return flip_boxes(boxes, new_width) if visit.flip else boxes
+    def _seen(self, sample: Sample, new_height: int, new_width: int) -> np.ndarray:
+        height, width = self.images.sizes[sample.image]
+        boxes = self.truth[sample.image].boxes * np.array([new_width / width, new_height / height] * 2, np.float32)
+        return flip_boxes(boxes, new_width) if sample.flip else boxes
 
 
 class Detector(Model):
     """A model whose patches move: every class has its own box for each patch."""
 
-    def predict_pictures(self, pictures: Iterable[Picture], images_per_pass: int = 1) -> Iterator[Prediction]:
-        """Yield the predictions of pictures with their patches, in order; neighbours of one size share a pass."""
-        for together in self._passes(pictures, images_per_pass):
-            for picture, scores in zip(together, self.scores(together), strict=True):
-                yield self._detection(picture, scores)
+    def predict_images(self, images: Iterable[ImageInput], images_per_micro_batch: int = 1) -> Iterator[Prediction]:
+        """Yield the predictions of images with their patches, in order; neighbours of one size share a pass."""
+        for together in self._passes(images, images_per_micro_batch):
+            for image, scores in zip(together, self.scores(together), strict=True):
+                yield self._detection(image, scores)
 
-    def _detection(self, picture: Picture, scores: PictureScores) -> Prediction:
+    def _detection(self, image: ImageInput, scores: ImageScores) -> Prediction:
         if scores.patches is None or scores.discovery is None or scores.parts is None:
             raise ValueError("a detector needs the scores and offsets of patches")
-        height, width = picture.image.shape[:2]
+        height, width = image.image.shape[:2]
         head: BoxHead = self.network.discovery
         _, offsets = head.split(torch.from_numpy(scores.parts) / len(self.scales))
-        patches = torch.from_numpy(picture.patches.astype(np.float32))
+        patches = torch.from_numpy(image.patches.astype(np.float32))
         boxes = inside(decoded(patches, offsets), height, width)  # (P, C, 4)
         logits = torch.from_numpy(scores.patches) / len(self.scales)  # (P, C)
         best = boxes[logits.argmax(dim=0), torch.arange(len(self.classes))]
         found, classes, found_scores = self._separated(boxes, logits)
         return Prediction(
-            name=picture.name,
+            name=image.name,
             classes=self.classes,
             height=height,
             width=width,

@@ -12,10 +12,10 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from deep_patch_learning.data.batch import Batch
-from deep_patch_learning.data.dataset import PRESENT, UNKNOWN, TaggedPictures
+from deep_patch_learning.data.dataset import PRESENT, UNKNOWN, TaggedImages
 from deep_patch_learning.data.images import image_size
 from deep_patch_learning.evaluation.classification import classification_report
-from deep_patch_learning.inference.model import Model, Picture
+from deep_patch_learning.inference.model import ImageInput, Model
 from deep_patch_learning.model.network import DeepPatchNet
 from deep_patch_learning.research.peers.plain_cnn import PlainCnn
 
@@ -38,14 +38,14 @@ def build_frozen(parts: DeepPatchNet) -> FrozenCnn:
     return network
 
 
-def features_of(model: Model, pictures: TaggedPictures, images_per_pass: int = 4) -> Iterator[np.ndarray]:
-    """Yield the features (K,) of each picture, in the mean over the model's scales; the model's scores must be features."""
-    for first in range(0, len(pictures), images_per_pass):
-        together = range(first, min(first + images_per_pass, len(pictures)))
-        images = [pictures.read(index) for index in together]
+def features_of(model: Model, images: TaggedImages, images_per_micro_batch: int = 4) -> Iterator[np.ndarray]:
+    """Yield the features (K,) of each image, in the mean over the model's scales; the model's scores must be features."""
+    for first in range(0, len(images), images_per_micro_batch):
+        together = range(first, min(first + images_per_micro_batch, len(images)))
+        pixels = [images.read(index) for index in together]
         ready = [
-            Picture(pictures.names[index], image, np.array([[0, 0, image.shape[1], image.shape[0]]]))
-            for index, image in zip(together, images, strict=True)
+            ImageInput(images.names[index], image, np.array([[0, 0, image.shape[1], image.shape[0]]]))
+            for index, image in zip(together, pixels, strict=True)
         ]
         for scores in model.scores(ready):
             if scores.classification is None:
@@ -68,7 +68,7 @@ def fit(features: Tensor, labels: Tensor, cost: float, steps: int = 300) -> tupl
     """Return weights (C, K) and biases (C,) of one machine a class: the least |w|^2 / 2 + cost * sum max(0, 1 - y s)^2.
 
     `features` (I, K); `labels` (I, C) hold 1 present, 0 absent, -1 unknown. Biases are not held back. A class of which no
-    picture is known to be present (or absent) gets the constant score -1 (or 1).
+    image is known to be present (or absent) gets the constant score -1 (or 1).
     """
     features, labels = features.double(), labels.to(features.device)
     sign = torch.where(labels == PRESENT, 1.0, -1.0).double()  # (I, C)
@@ -99,7 +99,7 @@ def fit(features: Tensor, labels: Tensor, cost: float, steps: int = 300) -> tupl
 
 
 def choose_cost(features: Tensor, labels: Tensor, seed: int = 0, costs: Sequence[float] = COSTS) -> float:
-    """Return the cost with the best mean average precision on training pictures that were held out in turn."""
+    """Return the cost with the best mean average precision on training images that were held out in turn."""
     fold = torch.from_numpy(np.random.default_rng(seed).permutation(len(features)) % FOLDS).to(features.device)
     labels = labels.to(features.device)
     found = []
@@ -116,7 +116,7 @@ def choose_cost(features: Tensor, labels: Tensor, seed: int = 0, costs: Sequence
 
 
 def whole_image_boxes(paths: Sequence[Path], classes: int) -> np.ndarray:
-    """Return the box of each class in each picture (I, C, 4): all of the picture."""
+    """Return the box of each class in each image (I, C, 4): all of the image."""
     sizes = [image_size(path) for path in paths]
     boxes = np.array([[0, 0, width, height] for height, width in sizes], np.float32).reshape(-1, 1, 4)
     return np.repeat(boxes, classes, axis=1)

@@ -19,7 +19,7 @@ import numpy as np
 from deep_patch_learning.common.atomic_files import write_whole
 from deep_patch_learning.common.devices import usable_device
 from deep_patch_learning.common.progress import console
-from deep_patch_learning.data.dataset import TaggedPictures, limited
+from deep_patch_learning.data.dataset import TaggedImages, limited
 from deep_patch_learning.data.images import read_image
 from deep_patch_learning.data.readers.read import read_tags
 from deep_patch_learning.data.truth import TrueBoxes, read_truth
@@ -36,8 +36,8 @@ from deep_patch_learning.runs.folder import RunFolder, fingerprint
 from deep_patch_learning.training.fit import train_prepared
 
 
-class PictureMemory:
-    """Decoded pictures by path, kept until `limit` bytes are held; the rest is decoded at each use."""
+class ImageMemory:
+    """Decoded images by path, kept until `limit` bytes are held; the rest is decoded at each use."""
 
     def __init__(self, limit: int | None = None) -> None:
         self.limit = min(MOST_BYTES, _machine_memory() // 3) if limit is None else limit
@@ -46,7 +46,7 @@ class PictureMemory:
         self._lock = threading.Lock()
 
     def __call__(self, path: Path) -> np.ndarray:
-        """Return the picture (H, W, 3) uint8 RGB of a file; it is shared, and so not to be written to."""
+        """Return the image (H, W, 3) uint8 RGB of a file; it is shared, and so not to be written to."""
         image = self._images.get(path)
         if image is not None:
             return image
@@ -58,7 +58,7 @@ class PictureMemory:
         return self._images.get(path, image)
 
     def fill(self, paths: Sequence[Path]) -> None:
-        """Decode the pictures now, on all cores, until the memory is full."""
+        """Decode the images now, on all cores, until the memory is full."""
         with ThreadPoolExecutor(os.cpu_count() or 1) as pool:
             list(pool.map(self._fill_one, paths))
 
@@ -67,18 +67,18 @@ class PictureMemory:
             self(path)
 
 
-TIMED = 300  # pictures whose patches' seconds are averaged
+TIMED = 300  # images whose patches' seconds are averaged
 
 
 @dataclass(frozen=True)
 class Measured:
-    """What one run gave on one list of pictures; `figures` is what `measure` says of it.
+    """What one run gave on one list of images; `figures` is what `measure` says of it.
 
-    `seconds` is the time of one picture with its patches at hand, `patch_seconds` that of making them on one core.
+    `seconds` is the time of one image with its patches at hand, `patch_seconds` that of making them on one core.
     """
 
     figures: dict[str, Any]
-    pictures: int
+    images: int
     seconds: float
     patch_seconds: float
     machine: str
@@ -95,7 +95,7 @@ class Bench:
     device: str = "auto"
     limit: int | None = None
     workers: int | None = None
-    memory: PictureMemory = field(default_factory=PictureMemory)
+    memory: ImageMemory = field(default_factory=ImageMemory)
     _prepared: dict[tuple[str, str], Prepared] = field(default_factory=dict)
     _truth: dict[str, list[TrueBoxes] | None] = field(default_factory=dict)
 
@@ -108,25 +108,25 @@ class Bench:
         return self.out / "runs" / re.sub(r"[^\w.-]+", "-", f"{recipe.backbone}-{recipe.name}")
 
     def prepared(self, split: str, recipe: Recipe) -> Prepared:
-        """Return the pictures of a list with the patches of a recipe, prepared once for each list and method."""
+        """Return the images of a list with the patches of a recipe, prepared once for each list and method."""
         patches = recipe_patches(recipe)
         key = (split, patches.key())
         if key not in self._prepared:
-            pictures = limited(read_tags(self.protocol.data, split), self.limit)
-            self._prepared[key] = self.remembered(prepare(pictures, patches, workers=self.workers))
+            images = limited(read_tags(self.protocol.data, split), self.limit)
+            self._prepared[key] = self.remembered(prepare(images, patches, workers=self.workers))
         return self._prepared[key]
 
     def remembered(self, made: Prepared) -> Prepared:
-        """Return prepared pictures that are read through the shared memory."""
-        tagged = made.pictures
-        pictures = RememberedPictures(tagged.classes, tagged.names, tagged.paths, tagged.labels, self.memory)
-        return Prepared(pictures, made.patches, made.broken)
+        """Return prepared images that are read through the shared memory."""
+        tagged = made.images
+        images = RememberedImages(tagged.classes, tagged.names, tagged.paths, tagged.labels, self.memory)
+        return Prepared(images, made.patches, made.broken)
 
     def truth(self, split: str, prepared: Prepared) -> list[TrueBoxes] | None:
-        """Return the true boxes of the pictures of a list, read once."""
-        key = f"{split} {fingerprint(prepared.pictures)}"
+        """Return the true boxes of the images of a list, read once."""
+        key = f"{split} {fingerprint(prepared.images)}"
         if key not in self._truth:
-            self._truth[key] = read_truth(self.protocol.data, prepared.pictures)
+            self._truth[key] = read_truth(self.protocol.data, prepared.images)
         return self._truth[key]
 
     def check(self, way: Way, seed: int, trained_on: str) -> None:
@@ -140,9 +140,9 @@ class Bench:
         prepared = self.prepared(trained_on, recipe)
         source = {"path": str(self.protocol.data.resolve()), "split": trained_on, "limit": self.limit}
         if run.weights.exists():
-            run.begin(recipe, prepared.pictures, source)  # the same settings and data, or an error
+            run.begin(recipe, prepared.images, source)  # the same settings and data, or an error
             return run
-        self.memory.fill(prepared.pictures.paths)
+        self.memory.fill(prepared.images.paths)
         said = f"{way.name}, seed {seed}, on {trained_on}"
         trainer = train_prepared(prepared, recipe, run.folder, source, self.device, description=said)
         if trainer.step < recipe.total_steps:
@@ -156,21 +156,21 @@ class Bench:
         return run
 
     def measured(self, way: Way, seed: int, splits: Splits) -> Measured:
-        """Return what a training gives on a list of pictures: read from its run folder, or measured now and kept there."""
+        """Return what a training gives on a list of images: read from its run folder, or measured now and kept there."""
         run = self.trained(way, seed, splits.trained_on)
         prepared = self.prepared(splits.measured_on, way.recipe)
         kept = run.folder / f"measured_{splits.measured_on}.json"
-        mark = fingerprint(prepared.pictures)
+        mark = fingerprint(prepared.images)
         before = read_measured(kept)
         if before is not None and before.fingerprint == mark:
             return before
-        self.memory.fill(prepared.pictures.paths)
+        self.memory.fill(prepared.images.paths)
         said = f"{way.name}, seed {seed}, on {splits.measured_on}"
         predictions, seconds = timed_predictions(self.model(run), prepared, said)
-        figures = measure_predictions(predictions, prepared.pictures.labels, self.truth(splits.measured_on, prepared))
+        figures = measure_predictions(predictions, prepared.images.labels, self.truth(splits.measured_on, prepared))
         found = Measured(
             figures=without_seen_tags(figures) if splits.seen else figures,
-            pictures=len(prepared.pictures),
+            images=len(prepared.images),
             seconds=seconds,
             patch_seconds=patch_seconds(prepared, way.recipe),
             machine=machine(self.device),
@@ -194,8 +194,8 @@ def read_measured(path: Path) -> Measured | None:
 
 
 def timed_predictions(model: Model, prepared: Prepared, said: str) -> tuple[list[Any], float]:
-    """Return the predictions, and the seconds per picture once the device is warm and the picture decoded."""
-    first = Prepared(prepared.pictures.subset([0]), prepared.patches[:1], [])
+    """Return the predictions, and the seconds per image once the device is warm and the image decoded."""
+    first = Prepared(prepared.images.subset([0]), prepared.patches[:1], [])
     predict_prepared(model, first, description="warming up")
     begun = time.perf_counter()
     predictions = predict_prepared(model, prepared, description=said)
@@ -203,24 +203,24 @@ def timed_predictions(model: Model, prepared: Prepared, said: str) -> tuple[list
 
 
 def without_seen_tags(figures: dict[str, Any]) -> dict[str, Any]:
-    """Return the figures without those of tags, which say little on pictures whose tags were trained on."""
+    """Return the figures without those of tags, which say little on images whose tags were trained on."""
     return {key: value for key, value in figures.items() if not key.startswith(("mAP", "AP"))}
 
 
 def patch_seconds(prepared: Prepared, recipe: Recipe) -> float:
-    """Return the seconds that the patches of a picture took on one core, as the mean over some pictures."""
+    """Return the seconds that the patches of an image took on one core, as the mean over some images."""
     cache = PatchCache(None, recipe_patches(recipe))
-    paths = prepared.pictures.paths
+    paths = prepared.images.paths
     return float(np.mean([cache.seconds_of(path) for path in paths[:: max(1, len(paths) // TIMED)]]))
 
 
 def training_time(log: Sequence[dict[str, Any]]) -> tuple[float, float | None]:
-    """Return the seconds that a training took and its visits per second, from its log.
+    """Return the seconds that a training took and its samples per second, from its log.
 
     A run that was resumed has several clocks, each from 0; their times are added up. The speed leaves out the first entry of
     each clock, in which the device warms up, unless there is no other.
     """
-    seconds, steady_seconds, steady_visits = 0.0, 0.0, 0
+    seconds, steady_seconds, steady_samples = 0.0, 0.0, 0
     before: dict[str, Any] | None = None
     for entry in log:
         goes_on = before is not None and entry["seconds"] >= before["seconds"]
@@ -228,11 +228,11 @@ def training_time(log: Sequence[dict[str, Any]]) -> tuple[float, float | None]:
         seconds += took
         if before is not None and goes_on:
             steady_seconds += took
-            steady_visits += entry["visits"] - before["visits"]
+            steady_samples += entry["samples"] - before["samples"]
         before = entry
     if not steady_seconds and log and log[0]["seconds"]:
-        return seconds, log[0]["visits"] / log[0]["seconds"]
-    return seconds, steady_visits / steady_seconds if steady_seconds else None
+        return seconds, log[0]["samples"] / log[0]["seconds"]
+    return seconds, steady_samples / steady_seconds if steady_seconds else None
 
 
 def machine(device: str) -> str:
@@ -251,13 +251,13 @@ MOST_BYTES = 12 << 30
 
 
 @dataclass(frozen=True)
-class RememberedPictures(TaggedPictures):
-    """Pictures with tags that are read through a shared memory."""
+class RememberedImages(TaggedImages):
+    """Images with tags that are read through a shared memory."""
 
-    memory: PictureMemory
+    memory: ImageMemory
 
     def read(self, index: int) -> np.ndarray:
-        """Return picture `index` as (H, W, 3) uint8 RGB, decoded now or before."""
+        """Return image `index` as (H, W, 3) uint8 RGB, decoded now or before."""
         return self.memory(self.paths[index])
 
 

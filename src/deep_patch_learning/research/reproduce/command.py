@@ -1,4 +1,4 @@
-"""`dpl reproduce`: from the name of a data set to the paper's tables, the CSVs and the pictures."""
+"""`dpl reproduce`: from the name of a data set to the paper's tables, the CSVs and the images."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -17,9 +17,9 @@ from deep_patch_learning.recipe.presets import choose, seed_numbers
 from deep_patch_learning.recipe.recipe import Recipe
 from deep_patch_learning.research.reproduce import plan
 from deep_patch_learning.research.reproduce.bench import Bench
-from deep_patch_learning.research.reproduce.figures import KINDS, write_pictures
+from deep_patch_learning.research.reproduce.figures import KINDS, write_images
 from deep_patch_learning.research.reproduce.peers import fill_peers
-from deep_patch_learning.research.reproduce.plan import TABLES, YEARS, Table, Way, find_protocol, untagged_pictures
+from deep_patch_learning.research.reproduce.plan import TABLES, YEARS, Table, Way, find_protocol, untagged_images
 from deep_patch_learning.research.reproduce.results import fill_table, needed
 from deep_patch_learning.research.reproduce.showing import show_result
 from deep_patch_learning.runs.folder import RunFolder
@@ -47,7 +47,7 @@ class Options:
 
     @property
     def folder(self) -> Path:
-        """Return where the runs, tables and pictures go."""
+        """Return where the runs, tables and images go."""
         return self.out or Path("runs") / self.name
 
     @property
@@ -129,30 +129,30 @@ def reproduce(options: Options) -> dict[str, Any]:
 
 
 def show_examples(bench: Bench, way: Way, seed: int) -> list[Path]:
-    """Return the files of the pictures and, where the test pictures have no tags, of the evaluation server, of one training."""
+    """Return the files of the images and, where the test images have no tags, of the evaluation server, of one training."""
     splits = bench.protocol.discovery("main")
     run = bench.trained(way, seed, splits.trained_on)
     name = f"{bench.protocol.name}_{run.folder.parent.name}"
-    files = [bench.out / "pictures" / f"{name}_{kind}.png" for kind in KINDS]
+    files = [bench.out / "images" / f"{name}_{kind}.png" for kind in KINDS]
     if not all(file.exists() and file.stat().st_mtime >= run.weights.stat().st_mtime for file in files):
         prepared = bench.prepared(splits.measured_on, way.recipe)
         truth = bench.truth(splits.measured_on, prepared)
-        files = write_pictures(bench.model(run), prepared, truth, bench.out / "pictures", name)
+        files = write_images(bench.model(run), prepared, truth, bench.out / "images", name)
     return files + (server_files(bench, way, run) if bench.protocol.unlabelled_test else [])
 
 
 def server_files(bench: Bench, way: Way, run: RunFolder) -> list[Path]:
-    """Return the archive for the evaluation server, which alone knows the tags of the test pictures."""
+    """Return the archive for the evaluation server, which alone knows the tags of the test images."""
     from deep_patch_learning.research.voc_server import ARCHIVE, write_server_files
 
     folder = bench.out / "server" / f"{run.folder.parent.name}_{run.folder.name}"
     if (folder / ARCHIVE).exists():
         return [folder / ARCHIVE]
     model = bench.model(run)
-    pictures = untagged_pictures(bench.protocol.data, "test", model.classes)
-    prepared = prepare(limited(pictures, bench.limit), model.patch_generator, workers=bench.workers)
+    images = untagged_images(bench.protocol.data, "test", model.classes)
+    prepared = prepare(limited(images, bench.limit), model.patch_generator, workers=bench.workers)
     folder.parent.mkdir(parents=True, exist_ok=True)
-    predictions = predict_prepared(model, prepared, description="test pictures")
+    predictions = predict_prepared(model, prepared, description="test images")
     return [write_server_files(predictions, folder, f"VOC{bench.protocol.year}")]
 
 
@@ -165,12 +165,12 @@ def announce(bench: Bench, tables: Sequence[Table], seeds: Sequence[int]) -> Non
                 for seed in seeds:
                     bench.check(way, seed, splits.trained_on)
                     folder = bench.folder(way, seed, splits.trained_on)
-                    visits = way.recipe.total_steps * way.recipe.batch_images
-                    folders[folder] = (visits, (folder / "weights.safetensors").exists())
-    left = [visits for visits, done in folders.values() if not done]
+                    samples = way.recipe.total_steps * way.recipe.batch_images
+                    folders[folder] = (samples, (folder / "weights.safetensors").exists())
+    left = [samples for samples, done in folders.values() if not done]
     if left:
         console.print(
-            f"{len(folders)} trainings, {len(left)} of them to do: {sum(left):,} visits of a picture. "
+            f"{len(folders)} trainings, {len(left)} of them to do: {sum(left):,} samples of an image. "
             f"They go to {bench.out / 'runs'}, and the same command goes on after a stop.",
             markup=False,
             soft_wrap=True,
@@ -183,6 +183,6 @@ def fetched(name: str) -> Path:
 
     parts = (
         ("trainval", "test") if name == "voc2007" else ("trainval",)
-    )  # VOC 2012 keeps its test pictures behind a login
+    )  # VOC 2012 keeps its test images behind a login
     with bar(f"fetching {name}") as show:
         return fetch_voc(str(YEARS[name]), parts, Path("data"), show)

@@ -5,7 +5,7 @@ from pathlib import Path
 
 from deep_patch_learning.recipe.recipe import PAPER_SCALES, Recipe
 from deep_patch_learning.research.reproduce import paper
-from deep_patch_learning.research.reproduce.plan import Protocol, Splits, missing_pictures
+from deep_patch_learning.research.reproduce.plan import Protocol, Splits, missing_images
 
 _BACKBONES = {
     "alexnet": "torchvision's AlexNet is not the paper's CaffeNet",
@@ -16,17 +16,15 @@ _BACKBONES = {
 
 
 def differences(
-    recipe: Recipe, protocol: Protocol, splits: Splits, pictures: int, limit: int | None = None, ablation: bool = False
+    recipe: Recipe, protocol: Protocol, splits: Splits, images: int, limit: int | None = None, ablation: bool = False
 ) -> str:
     """Return what differs from the paper's experiment, one clause after the other; empty when nothing does.
 
-    `pictures` is how many were measured; `ablation` says that the paper's row beside it is of AlexNet.
+    `images` is how many were measured; `ablation` says that the paper's row beside it is of AlexNet.
     """
     clauses = [
         _split_clause(protocol, splits),
-        f"the first {limit:,} pictures of each list"
-        if limit
-        else missing_pictures(protocol, splits.measured_on, pictures),
+        f"the first {limit:,} images of each list" if limit else missing_images(protocol, splits.measured_on, images),
         _BACKBONES.get(recipe.backbone, f"{recipe.backbone} in place of the paper's AlexNet and VGG16"),
         _weights_clause(recipe),
         *_recipe_clauses(recipe),
@@ -70,21 +68,21 @@ def _file_clause(path: Path) -> str:
 
 
 def _recipe_clauses(recipe: Recipe) -> list[str]:
-    visits = recipe.total_steps * recipe.batch_images
-    usual = paper.VISITS + (10_000 if paper.counterpart(recipe.backbone) == paper.VGG16 else 0)
+    samples = recipe.total_steps * recipe.batch_images
+    usual = paper.SAMPLES + (10_000 if paper.counterpart(recipe.backbone) == paper.VGG16 else 0)
     clauses = []
-    if visits != usual:
-        clauses.append(f"{visits:,} visits in training, the paper's are {usual:,}")
+    if samples != usual:
+        clauses.append(f"{samples:,} samples in training, the paper's are {usual:,}")
     if recipe.name != "paper":
-        clauses.append(f"the {recipe.name} recipe ({recipe.optimiser}, {recipe.batch_images} pictures a step)")
+        clauses.append(f"the {recipe.name} recipe ({recipe.optimiser}, {recipe.batch_images} images a step)")
     if recipe.patches == "selective-search" and recipe.search_mode != "original":
         clauses.append("this package's faster Selective Search")
-    if recipe.max_patches:
-        clauses.append(f"{recipe.max_patches} patches drawn at each visit, the paper takes all")
+    if recipe.patches_per_sample:
+        clauses.append(f"{recipe.patches_per_sample} patches drawn at each sample, the paper takes all")
     if recipe.scales not in (PAPER_SCALES, (paper.SINGLE_SCALE,)):
         clauses.append(f"scales {', '.join(map(str, recipe.scales))}")
     if recipe.test_scales:
         clauses.append(f"tested at {', '.join(map(str, recipe.test_scales))}")
-    if recipe.picking != "best" and "discovery" in recipe.heads:
+    if recipe.box_selection != "best" and "discovery" in recipe.heads:
         clauses.append("boxes elected by vote, the paper takes the best patch")
     return clauses

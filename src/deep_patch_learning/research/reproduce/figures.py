@@ -9,13 +9,13 @@ import numpy as np
 from PIL import Image, ImageDraw, ImageFont
 
 from deep_patch_learning.common.drawing import RIGHT, TRUE, WRONG, Colour, draw_boxes, draw_verdict
-from deep_patch_learning.data.dataset import PRESENT, TaggedPictures
+from deep_patch_learning.data.dataset import PRESENT, TaggedImages
 from deep_patch_learning.data.truth import TrueBoxes
-from deep_patch_learning.inference.model import Model, Picture
+from deep_patch_learning.inference.model import ImageInput, Model
 from deep_patch_learning.inference.stream import predict_prepared
 from deep_patch_learning.patches.prepare import Prepared
+from deep_patch_learning.report.images import Find, judge
 from deep_patch_learning.report.parts import FilterPatches, strongest_patches
-from deep_patch_learning.report.pictures import Find, judge
 
 
 @dataclass(frozen=True)
@@ -37,7 +37,7 @@ BLUE: Colour = (30, 110, 240)
 
 DISCOVERY_TILE = (212, 159)  # 4 : 3, as most photographs
 EACH = 3  # right and wrong ones in a row
-TRIED = 60  # pictures of each class among which they are drawn
+TRIED = 60  # images of each class among which they are drawn
 
 
 def discoveries(
@@ -47,17 +47,17 @@ def discoveries(
     classes: Sequence[str] = SHOWN_CLASSES,
     seed: int = 0,
 ) -> Image.Image | None:
-    """Return right and wrong discoveries, a row per class; None when no picture shows any of the classes.
+    """Return right and wrong discoveries, a row per class; None when no image shows any of the classes.
 
-    The pictures are drawn at random, never chosen by their looks. A row's note is the share of right ones among those looked
+    The images are drawn at random, never chosen by their looks. A row's note is the share of right ones among those looked
     at, since the row itself shows as many wrong as right.
     """
     rng = np.random.default_rng(seed)
     rows = []
-    for name in [name for name in classes if name in prepared.pictures.classes]:
-        index = prepared.pictures.classes.index(name)
+    for name in [name for name in classes if name in prepared.images.classes]:
+        index = prepared.images.classes.index(name)
         shown = np.flatnonzero([len(one.of_class(index)) > 0 for one in truth])
-        shown = shown[prepared.pictures.labels[shown, index] == PRESENT]
+        shown = shown[prepared.images.labels[shown, index] == PRESENT]
         chosen = rng.permutation(shown)[:TRIED].tolist()
         if chosen:
             rows.append(_discovery_row(model, prepared, truth, index, chosen))
@@ -67,7 +67,7 @@ def discoveries(
         (RIGHT, "right: overlap with a true box of at least 0.5"),
         (WRONG, "wrong"),
         (TRUE, "true boxes"),
-        (None, "pictures drawn at random"),
+        (None, "images drawn at random"),
     ]
     return sheet(rows, legend, DISCOVERY_TILE, halves=True)
 
@@ -75,20 +75,20 @@ def discoveries(
 def _discovery_row(
     model: Model, prepared: Prepared, truth: Sequence[TrueBoxes], index: int, chosen: Sequence[int]
 ) -> SheetRow:
-    pictures = prepared.pictures.subset(chosen)
-    name = pictures.classes[index]
-    some = Prepared(pictures, [prepared.patches[i] for i in chosen], [])
+    images = prepared.images.subset(chosen)
+    name = images.classes[index]
+    some = Prepared(images, [prepared.patches[i] for i in chosen], [])
     predictions = predict_prepared(model, some, description=f"discoveries: {name}")
     found: dict[bool, list[Image.Image]] = {True: [], False: []}
     count = 0
     for place, (number, prediction) in enumerate(zip(chosen, predictions, strict=True)):
-        find = next(one for one in judge(prediction, pictures.labels[place], truth[number]) if one.class_index == index)
+        find = next(one for one in judge(prediction, images.labels[place], truth[number]) if one.class_index == index)
         if find.right is None:
             continue
         count += find.right
         if len(found[find.right]) < EACH:
             true_boxes = truth[number].of_class(index)
-            found[find.right].append(discovery_tile(pictures.read(place), find, true_boxes))
+            found[find.right].append(discovery_tile(images.read(place), find, true_boxes))
     tiles: list[Image.Image | None] = []
     for kind in (True, False):
         tiles += [*found[kind], *[None] * (EACH - len(found[kind]))]
@@ -100,9 +100,9 @@ def discovery_tile(image: np.ndarray, find: Find, true_boxes: np.ndarray) -> Ima
     boxes = np.concatenate([np.array(find.box, np.float64).reshape(1, 4), true_boxes])
     height, width = image.shape[:2]
     window = fitting_window((width, height), boxes, DISCOVERY_TILE)
-    picture, factor = view(image, window, DISCOVERY_TILE)
+    tile, factor = view(image, window, DISCOVERY_TILE)
     moved = (boxes - np.tile(window[:2], 2)) * factor
-    return draw_verdict(picture, moved[:1], [bool(find.right)], None, moved[1:], scale=1.6)
+    return draw_verdict(tile, moved[:1], [bool(find.right)], None, moved[1:], scale=1.6)
 
 
 # -- patterns
@@ -111,48 +111,48 @@ def discovery_tile(image: np.ndarray, find: Find, true_boxes: np.ndarray) -> Ima
 PATTERN_TILE = (112, 112)
 PER_FILTER = 9
 PATTERNS = 8
-SEARCHED = 400  # pictures among which a filter's strongest patches are looked for
+SEARCHED = 400  # images among which a filter's strongest patches are looked for
 AROUND = 1.35  # how much wider than the patch its surroundings are shown
 
 
 def patterns(model: Model, prepared: Prepared, count: int = PATTERNS) -> Image.Image | None:
     """Return the strongest patches of some part filters, a row per filter; None for a network without part filters.
 
-    The filters are those whose strongest patches most often come from pictures of one class; see `purest`.
+    The filters are those whose strongest patches most often come from images of one class; see `purest`.
     """
-    pictures = prepared.pictures
-    step = max(1, len(pictures) // SEARCHED)
+    images = prepared.images
+    step = max(1, len(images) // SEARCHED)
     filters = 0 if model.network.classification is None else model.network.classification.part_filters.out_features
-    place = {pictures.names[i]: i for i in range(0, len(pictures), step)}
+    place = {images.names[i]: i for i in range(0, len(images), step)}
 
-    def read() -> Iterator[Picture]:
+    def read() -> Iterator[ImageInput]:
         for name, i in place.items():
-            yield Picture(name, pictures.read(i), prepared.patches[i])
+            yield ImageInput(name, images.read(i), prepared.patches[i])
 
-    found = purest(strongest_patches(model, read(), filters, PER_FILTER), pictures)[:count]
+    found = purest(strongest_patches(model, read(), filters, PER_FILTER), images)[:count]
     if not found:
         return None
     rows = []
     for one, pure in found:
-        tiles = tuple(pattern_tile(pictures.read(place[patch.picture]), patch.box) for patch in one.patches)
+        tiles = tuple(pattern_tile(images.read(place[patch.image]), patch.box) for patch in one.patches)
         rows.append(SheetRow(one.speaks_for, f"filter {one.filter}, {pure} of {len(tiles)}", tiles))
     legend: Legend = [
-        (BLUE, "the patch that a filter responds to most, of each picture; strongest first"),
-        (None, "n of m: from pictures with that tag"),
+        (BLUE, "the patch that a filter responds to most, of each image; strongest first"),
+        (None, "n of m: from images with that tag"),
     ]
     return sheet(rows, legend, PATTERN_TILE)
 
 
-def purest(found: Sequence[FilterPatches], pictures: TaggedPictures) -> list[tuple[FilterPatches, int]]:
-    """Return filters with how many of their patches come from pictures tagged with the class they speak for, purest first.
+def purest(found: Sequence[FilterPatches], images: TaggedImages) -> list[tuple[FilterPatches, int]]:
+    """Return filters with how many of their patches come from images tagged with the class they speak for, purest first.
 
     A class's second filter counts as a quarter less pure than it is, its third as two quarters, so that the first ones differ.
     """
-    place = {name: index for index, name in enumerate(pictures.names)}
+    place = {name: index for index, name in enumerate(images.names)}
     counted = []
     for one in found:
-        column = pictures.classes.index(one.speaks_for)
-        counted.append((one, sum(int(pictures.labels[place[p.picture], column] == PRESENT) for p in one.patches)))
+        column = images.classes.index(one.speaks_for)
+        counted.append((one, sum(int(images.labels[place[p.image], column] == PRESENT) for p in one.patches)))
     counted.sort(key=lambda pair: (-pair[1] / len(pair[0].patches), -pair[0].strength))
     before: Counter[str] = Counter()
     worth = {}
@@ -169,12 +169,12 @@ def pattern_tile(image: np.ndarray, box: Sequence[float]) -> Image.Image:
     side = max(x2 - x1, y2 - y1) * AROUND
     side = min(side, max(max(x2 - x1, y2 - y1), float(min(width, height))))  # rather less around it than a border
     left, top = placed(x1, x2, side, width), placed(y1, y2, side, height)
-    picture, factor = view(image, (left, top, left + side, top + side), PATTERN_TILE)
+    tile, factor = view(image, (left, top, left + side, top + side), PATTERN_TILE)
     moved = (np.array([[x1, y1, x2, y2]]) - (left, top, left, top)) * factor
-    return draw_boxes(picture, moved, colours=BLUE, scale=1.4)
+    return draw_boxes(tile, moved, colours=BLUE, scale=1.4)
 
 
-def write_pictures(
+def write_images(
     model: Model, prepared: Prepared, truth: Sequence[TrueBoxes] | None, folder: Path, name: str
 ) -> list[Path]:
     """Return the files of the figures, after writing those that the network and the data allow."""
@@ -186,10 +186,10 @@ def write_pictures(
     }
     folder.mkdir(parents=True, exist_ok=True)
     files = []
-    for kind, picture in made.items():
-        if picture is not None:
+    for kind, image in made.items():
+        if image is not None:
             path = folder / f"{name}_{kind}.png"
-            picture.save(path, optimize=True)
+            image.save(path, optimize=True)
             files.append(path)
     return files
 
@@ -216,12 +216,12 @@ def sheet(rows: Sequence[SheetRow], legend: Legend, tile: tuple[int, int], halve
         middle = top + height // 2
         draw.text((MARGIN, middle - 2), row.label, font=_font(19), fill=INK, anchor="ls")
         draw.text((MARGIN, middle + 6), row.note, font=_font(14), fill=FAINT, anchor="lt")
-        for column, picture in enumerate(row.tiles):
+        for column, image in enumerate(row.tiles):
             left = tile_left(column, columns, width, halves)
-            if picture is None:
+            if image is None:
                 draw.rectangle((left, top, left + width - 1, top + height - 1), fill=EMPTY)
             else:
-                canvas.paste(picture, (left, top))
+                canvas.paste(image, (left, top))
     return _with_legend(canvas, legend, MARGIN + LABEL, size[1] - MARGIN - 8)
 
 
@@ -259,14 +259,14 @@ def _font(size: int) -> ImageFont.FreeTypeFont | ImageFont.ImageFont:
 def fitting_window(
     size: tuple[int, int], boxes: np.ndarray, tile: tuple[int, int]
 ) -> tuple[float, float, float, float]:
-    """Return the part of a picture to show, of the tile's proportions: as much as fits, around all boxes.
+    """Return the part of an image to show, of the tile's proportions: as much as fits, around all boxes.
 
-    Where no part of these proportions holds the boxes, the window reaches beyond the picture, which leaves a border.
+    Where no part of these proportions holds the boxes, the window reaches beyond the image, which leaves a border.
     """
     width, height = size
     ratio = tile[0] / tile[1]
     low, high = boxes[:, :2].min(axis=0), boxes[:, 2:].max(axis=0)
-    wide = min(width, height * ratio)  # the largest window inside the picture
+    wide = min(width, height * ratio)  # the largest window inside the image
     wide = max(wide, high[0] - low[0], (high[1] - low[1]) * ratio)
     left, top = placed(low[0], high[0], wide, width), placed(low[1], high[1], wide / ratio, height)
     return left, top, left + wide, top + wide / ratio
@@ -282,7 +282,7 @@ def placed(low: float, high: float, span: float, length: float) -> float:
 def view(
     image: np.ndarray, window: tuple[float, float, float, float], tile: tuple[int, int]
 ) -> tuple[Image.Image, float]:
-    """Return the window of a picture at a tile's size, with a plain border where it reaches beyond, and its scale."""
+    """Return the window of an image at a tile's size, with a plain border where it reaches beyond, and its scale."""
     factor = tile[0] / (window[2] - window[0])
     height, width = image.shape[:2]
     x1, y1 = max(0.0, window[0]), max(0.0, window[1])

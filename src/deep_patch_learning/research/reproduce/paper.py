@@ -3,8 +3,8 @@
 from typing import NamedTuple
 
 ALEXNET, VGG16 = "DPL-AlexNet", "DPL-VGG16"
-VISITS = 80_000  # of a picture in training; VGG16 has 10,000 more before them, in which the heads alone are trained
-PICTURES = {2007: {"trainval": 5011, "test": 4952}, 2012: {"trainval": 11540, "test": 10991}}
+SAMPLES = 80_000  # of an image in training; VGG16 has 10,000 more before them, in which the heads alone are trained
+IMAGES = {2007: {"trainval": 5011, "test": 4952}, 2012: {"trainval": 11540, "test": 10991}}
 SINGLE_SCALE = 600
 CLASSES = (
     "aeroplane", "bicycle", "bird", "boat", "bottle", "bus", "car", "cat", "chair", "cow",
@@ -23,7 +23,7 @@ class ClassRow(NamedTuple):
         return self.classes[CLASSES.index(name)] if name in CLASSES else None
 
 
-# Average precision on the test pictures.
+# Average precision on the test images.
 CLASSIFICATION: dict[int, dict[str, ClassRow]] = {
     2007: {
         ALEXNET: ClassRow(85.3, (
@@ -63,7 +63,7 @@ CLASSIFICATION: dict[int, dict[str, ClassRow]] = {
     },
 }  # fmt: skip
 
-# CorLoc on the trainval pictures, which were trained on.
+# CorLoc on the trainval images, which were trained on.
 DISCOVERY: dict[int, dict[str, ClassRow]] = {
     2007: {
         ALEXNET: ClassRow(43.5, (
@@ -89,7 +89,7 @@ DISCOVERY: dict[int, dict[str, ClassRow]] = {
 
 
 class Ablation(NamedTuple):
-    """A column of one of the paper's comparisons, all of AlexNet on VOC 2007; seconds are per test picture."""
+    """A column of one of the paper's comparisons, all of AlexNet on VOC 2007; seconds are per test image."""
 
     mAP: float  # noqa: N815
     CorLoc: float | None = None
@@ -116,7 +116,7 @@ PEERS: dict[int, dict[str, dict[str, float]]] = {
 
 
 class Time(NamedTuple):
-    """Hours of one training, and seconds per test picture with Selective Search and, where the paper says so, without."""
+    """Hours of one training, and seconds per test image with Selective Search and, where the paper says so, without."""
 
     training_hours: float
     seconds_with_patches: float
@@ -124,7 +124,7 @@ class Time(NamedTuple):
 
 
 TIMES = {ALEXNET: Time(6.0, 1.85, 0.35), VGG16: Time(28.0, 2.8)}
-HCP_SECONDS = {ALEXNET: 3.0, VGG16: 10.0}  # per test picture, beside DPL of the same network
+HCP_SECONDS = {ALEXNET: 3.0, VGG16: 10.0}  # per test image, beside DPL of the same network
 
 
 def counterpart(backbone: str) -> str | None:

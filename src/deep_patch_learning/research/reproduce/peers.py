@@ -1,4 +1,4 @@
-"""The peers' table: ours beside systems that `peers/` trains on the same pictures, at the same visits, with the same backbone."""
+"""The peers' table: ours beside systems that `peers/` trains on the same images, at the same samples, with the same backbone."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -34,9 +34,9 @@ def fill_peers(bench: Bench, table: Table, seeds: Sequence[int], command: str) -
         workers=bench.workers,
         command=command,
     )
-    pictures = len(bench.prepared(splits.measured_on, way.recipe).pictures)
-    differs = differences(way.recipe, bench.protocol, splits, pictures, bench.limit)
-    written = [_csv_row(one, way.recipe, splits, pictures, differs) for one in found]
+    images = len(bench.prepared(splits.measured_on, way.recipe).images)
+    differs = differences(way.recipe, bench.protocol, splits, images, bench.limit)
+    written = [_csv_row(one, way.recipe, splits, images, differs) for one in found]
     rows.merge_rows(bench.out / f"{bench.protocol.name}_peers.csv", rows.COLUMNS, rows.KEY, written)
     peers = [_row(key, name, [o for o in found if o["peer"] == key], splits, differs) for key, name in NAMES.items()]
     theirs = paper.PEERS[bench.protocol.year]
@@ -53,25 +53,25 @@ def _row(key: str, name: str, found: Sequence[dict[str, Any]], splits: Splits, d
     speeds = [one["test_images_per_second"] for one in found]
     figures = {measure: Spread.of([one[measure] for one in found]) for measure in rows.FIGURES}
     figures["seconds"] = Spread.of([1 / speed if speed else None for speed in speeds])
-    figures["visits_per_second"] = Spread.of([one["train_visits_per_second"] for one in found])
+    figures["samples_per_second"] = Spread.of([one["train_samples_per_second"] for one in found])
     return Row(name, figures, {}, {}, splits, splits, differs)
 
 
-def _csv_row(one: dict[str, Any], recipe: Recipe, splits: Splits, pictures: int, differs: str) -> dict[str, Any]:
+def _csv_row(one: dict[str, Any], recipe: Recipe, splits: Splits, images: int, differs: str) -> dict[str, Any]:
     return dict.fromkeys(rows.COLUMNS) | {
         **{
             key: one[key]
-            for key in ("seed", *rows.FIGURES, "visits", "scales", "backbone", "command", "machine", "date")
+            for key in ("seed", *rows.FIGURES, "samples", "scales", "backbone", "command", "machine", "date")
         },
         "table": "peers",
         "row": NAMES[one["peer"]],
         "trained_on": splits.trained_on,
         "measured_on": splits.measured_on,
-        "pictures": pictures,
+        "images": images,
         "weights": rows.weights_name(recipe),
         "recipe": recipe.name,
         "patches": recipe.patches,
-        "visits_per_second": one["train_visits_per_second"],
+        "samples_per_second": one["train_samples_per_second"],
         "test_images_per_second": one["test_images_per_second"],
         "differs": differs,
     }

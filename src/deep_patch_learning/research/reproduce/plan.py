@@ -10,7 +10,7 @@ import numpy as np
 
 from deep_patch_learning.common.errors import DataError, RunError
 from deep_patch_learning.common.progress import console
-from deep_patch_learning.data.dataset import UNKNOWN, TaggedPictures
+from deep_patch_learning.data.dataset import UNKNOWN, TaggedImages
 from deep_patch_learning.data.readers.read import Kind, recognise
 from deep_patch_learning.model.network import HEADS
 from deep_patch_learning.recipe.recipe import Recipe
@@ -125,7 +125,7 @@ def patches_table(base: Recipe) -> Table:
 
 
 def time_table(base: Recipe) -> Table:
-    """Return the time of a training and of a picture."""
+    """Return the time of a training and of an image."""
     return Table("time", "Time", [_way(base, "both heads", {})])
 
 
@@ -164,14 +164,14 @@ YEARS = {"voc2007": 2007, "voc2012": 2012}
 
 
 class Splits(NamedTuple):
-    """The list of pictures to train on and the one to measure on."""
+    """The list of images to train on and the one to measure on."""
 
     trained_on: str
     measured_on: str
 
     @property
     def seen(self) -> bool:
-        """Whether what is measured was trained on; tags are never measured on such pictures."""
+        """Whether what is measured was trained on; tags are never measured on such images."""
         return self.measured_on == self.trained_on
 
 
@@ -179,8 +179,8 @@ class Splits(NamedTuple):
 class Protocol:
     """The data, and which of its lists take part.
 
-    `has_test`: the official test pictures are there with their tags, so that all is measured as in the paper.
-    `unlabelled_test`: the test pictures are there without tags, for the evaluation server (VOC 2012).
+    `has_test`: the official test images are there with their tags, so that all is measured as in the paper.
+    `unlabelled_test`: the test images are there without tags, for the evaluation server (VOC 2012).
     """
 
     data: Path
@@ -195,7 +195,7 @@ class Protocol:
 
     @property
     def classification(self) -> Splits:
-        """Return where the tags are measured: the paper's way if its test pictures are there, else train -> val."""
+        """Return where the tags are measured: the paper's way if its test images are there, else train -> val."""
         return Splits("trainval", "test") if self.has_test else Splits("train", "val")
 
     def discovery(self, table: str) -> Splits:
@@ -208,7 +208,7 @@ class Protocol:
 
 
 def find_protocol(data: Path, name: str) -> Protocol:
-    """Return the protocol that the lists and pictures of a VOC folder allow; what is amiss with its test list is said."""
+    """Return the protocol that the lists and images of a VOC folder allow; what is amiss with its test list is said."""
     kind, folder = recognise(data)
     if kind is not Kind.VOC:
         raise DataError(f"{data}: is a {kind.value}. Give the folder of {name.upper()} that holds JPEGImages.")
@@ -217,7 +217,7 @@ def find_protocol(data: Path, name: str) -> Protocol:
     lacking = [one for one in ids if not (folder / "JPEGImages" / f"{one}.jpg").exists()]
     if lacking and len(lacking) < len(ids):
         console.print(
-            f"{lists / 'test.txt'} names {len(ids)} pictures and {len(lacking)} are not there, such as {lacking[0]}: "
+            f"{lists / 'test.txt'} names {len(ids)} images and {len(lacking)} are not there, such as {lacking[0]}: "
             "it is not used.",
             markup=False,
         )
@@ -241,14 +241,14 @@ def _has_tags(folder: Path, ids: list[str]) -> bool:
     return all((folder / "Annotations" / f"{one}.xml").exists() for one in ids)
 
 
-def untagged_pictures(folder: Path, split: str, classes: tuple[str, ...]) -> TaggedPictures:
-    """Return the pictures of a list whose tags nobody gave: every tag is unknown."""
+def untagged_images(folder: Path, split: str, classes: tuple[str, ...]) -> TaggedImages:
+    """Return the images of a list whose tags nobody gave: every tag is unknown."""
     names = tuple(_ids(folder / "ImageSets" / "Main" / f"{split}.txt"))
     paths = tuple(folder.absolute() / "JPEGImages" / f"{name}.jpg" for name in names)
-    return TaggedPictures(classes, names, paths, np.full((len(names), len(classes)), UNKNOWN, np.int8))
+    return TaggedImages(classes, names, paths, np.full((len(names), len(classes)), UNKNOWN, np.int8))
 
 
-def missing_pictures(protocol: Protocol, split: str, found: int) -> str:
-    """Return a sentence on pictures that the paper had and this list has not; empty when none is missing."""
-    wanted = paper.PICTURES[protocol.year].get(split)
-    return f"{found:,} of the {wanted:,} pictures of {split}" if wanted is not None and found < wanted else ""
+def missing_images(protocol: Protocol, split: str, found: int) -> str:
+    """Return a sentence on images that the paper had and this list has not; empty when none is missing."""
+    wanted = paper.IMAGES[protocol.year].get(split)
+    return f"{found:,} of the {wanted:,} images of {split}" if wanted is not None and found < wanted else ""

@@ -90,7 +90,7 @@ def fill_row(bench: Bench, table: Table, way: Way, seeds: Sequence[int], command
         for splits, found in measured.items():
             found.append(bench.measured(way, seed, splits))
             differs = differences(
-                way.recipe, protocol, splits, found[-1].pictures, bench.limit, ablation=way.paper is not None
+                way.recipe, protocol, splits, found[-1].images, bench.limit, ablation=way.paper is not None
             )
             said |= dict.fromkeys(differs.split("; ") if differs else [])
             _write(bench, table, way, seed, splits, found[-1], differs, command)
@@ -123,7 +123,7 @@ def _write(
 def _figures(
     tags: Sequence[Measured], boxes: Sequence[Measured], speeds: Sequence[float | None]
 ) -> dict[str, Spread | None]:
-    hours = [None if speed is None else paper.VISITS / speed / 3600 for speed in speeds]
+    hours = [None if speed is None else paper.SAMPLES / speed / 3600 for speed in speeds]
     return {
         "mAP": Spread.of([one.figures.get("mAP") for one in tags]),
         "mAP_11pt": Spread.of([one.figures.get("mAP_11pt") for one in tags]),
@@ -131,7 +131,7 @@ def _figures(
         "detection_mAP": Spread.of([one.figures.get("detection_mAP") for one in tags]),
         "seconds": Spread.of([one.seconds for one in tags]),
         "seconds_with_patches": Spread.of([one.seconds + one.patch_seconds for one in tags]),
-        "visits_per_second": Spread.of(speeds),
+        "samples_per_second": Spread.of(speeds),
         "training_hours": Spread.of(hours),
     }
 
@@ -143,12 +143,12 @@ def _by_class(measured: Sequence[Measured], key: str) -> PerClass:
 
 FIGURES = ("mAP", "mAP_11pt", "CorLoc", "detection_mAP")
 COLUMNS = (
-    "table", "row", "seed", *FIGURES, "trained_on", "measured_on", "pictures", "visits", "backbone", "weights", "recipe",
-    "scales", "patches", "training_seconds", "visits_per_second", "test_images_per_second", "patch_seconds",
+    "table", "row", "seed", *FIGURES, "trained_on", "measured_on", "images", "samples", "backbone", "weights", "recipe",
+    "scales", "patches", "training_seconds", "samples_per_second", "test_images_per_second", "patch_seconds",
     "differs", "command", "machine", "date",
 )  # fmt: skip
 KEY = (
-    "table", "row", "seed", "trained_on", "measured_on", "pictures", "visits", "backbone", "weights", "recipe",
+    "table", "row", "seed", "trained_on", "measured_on", "images", "samples", "backbone", "weights", "recipe",
     "scales", "patches",
 )  # fmt: skip
 BY_CLASS = {
@@ -165,7 +165,7 @@ CLASS_COLUMNS = (
     "value",
     "backbone",
     "recipe",
-    "visits",
+    "samples",
     "trained_on",
     "measured_on",
 )
@@ -184,15 +184,15 @@ def run_row(
         **{key: found.figures.get(key) for key in FIGURES},
         "trained_on": splits.trained_on,
         "measured_on": splits.measured_on,
-        "pictures": found.pictures,
-        "visits": recipe.total_steps * recipe.batch_images,
+        "images": found.images,
+        "samples": recipe.total_steps * recipe.batch_images,
         "backbone": recipe.backbone,
         "weights": weights_name(recipe),
         "recipe": recipe.name,
         "scales": " ".join(map(str, recipe.scales)),
         "patches": recipe.patches,
         "training_seconds": seconds,
-        "visits_per_second": speed,
+        "samples_per_second": speed,
         "test_images_per_second": 1 / found.seconds,
         "patch_seconds": found.patch_seconds,
         "differs": differs,
@@ -210,7 +210,7 @@ def weights_name(recipe: Recipe) -> str:
 
 def class_rows(name: str, row: Mapping[str, Any], found: Measured) -> list[dict[str, Any]]:
     """Return the rows by class of one measured run, whose own row is `row`."""
-    about = {key: row[key] for key in ("seed", "backbone", "recipe", "visits", "trained_on", "measured_on")}
+    about = {key: row[key] for key in ("seed", "backbone", "recipe", "samples", "trained_on", "measured_on")}
     return [
         {"row": name, "measure": measure, "class": label, "value": value, **about}
         for measure, key in BY_CLASS.items()

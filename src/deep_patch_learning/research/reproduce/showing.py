@@ -15,7 +15,7 @@ WIDE = 120  # characters
 HEADINGS = {
     "mAP": "mAP",
     "CorLoc": "CorLoc",
-    "seconds": "s a picture",
+    "seconds": "s an image",
     "seconds_with_patches": "s with patches",
 }
 
@@ -124,8 +124,8 @@ def _show_time(result: Result, year: int) -> None:
     for network in (paper.ALEXNET, paper.VGG16):
         table.add_column(f"paper {network.removeprefix('DPL-')}", justify="right", style="dim", min_width=7)
     lines = {
-        f"hours for {paper.VISITS:,} visits": "training_hours",
-        "seconds a picture": "seconds",
+        f"hours for {paper.SAMPLES:,} samples": "training_hours",
+        "seconds an image": "seconds",
         "seconds with the making of patches": "seconds_with_patches",
     }
     for words, key in lines.items():
@@ -137,6 +137,6 @@ def _show_time(result: Result, year: int) -> None:
             *("-" if value is None else seconds(value) for value in theirs),
         )
     _print(table)
-    speed = row.figures["visits_per_second"]
+    speed = row.figures["samples_per_second"]
     if speed is not None:
-        out.print(f"{speed.mean:.3g} visits a second in training; a picture's time is of decoded pictures.")
+        out.print(f"{speed.mean:.3g} samples a second in training; an image's time is of decoded images.")
