@@ -56,7 +56,12 @@ def read_image(path: str | Path) -> np.ndarray:
             image.load()
         except UNDECODABLE as error:
             raise DataError(f"{path}: {_reason(path, error)}") from None
-        return np.array(_to_rgb(_upright(image)))
+        return pixels_of(image)
+
+
+def pixels_of(image: Image.Image) -> np.ndarray:
+    """Return a PIL image as `read_image` does: (H, W, 3) uint8 RGB, upright."""
+    return np.array(_to_rgb(_upright(image)))
 
 
 def image_size(path: str | Path) -> tuple[int, int]:
