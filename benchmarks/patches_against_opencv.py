@@ -25,7 +25,7 @@ import numpy as np
 from deep_patch_learning.data.images import read_image
 from deep_patch_learning.data.readers.read import read_tags
 from deep_patch_learning.data.truth import TrueBoxes, read_truth
-from deep_patch_learning.evaluation.patch_recall import best_overlaps
+from deep_patch_learning.evaluation.patch_recall import best_ious
 from deep_patch_learning.patches.selective_search.search import SelectiveSearch
 from written import this_machine, write_rows
 
@@ -84,7 +84,7 @@ def ours(**settings: object) -> Search:
 def figures(boxes: list[np.ndarray], truth: list[TrueBoxes], numbers: list[int | None]) -> list[float]:
     """Return recall at IoU 0.5 and 0.7 and mean best overlap with the first numbers[i] boxes of image i."""
     rows = zip(boxes, truth, numbers, strict=True)
-    best = np.concatenate([best_overlaps(box, drawn, [number])[0] for box, drawn, number in rows])
+    best = np.concatenate([best_ious(box, drawn, [number])[0] for box, drawn, number in rows])
     return [float((best >= 0.5).mean()), float((best >= 0.7).mean()), float(best.mean())]
 
 

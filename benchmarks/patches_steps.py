@@ -19,7 +19,7 @@ import numpy as np
 
 from deep_patch_learning.data.readers.read import read_tags
 from deep_patch_learning.data.truth import read_truth
-from deep_patch_learning.evaluation.patch_recall import best_overlaps
+from deep_patch_learning.evaluation.patch_recall import best_ious
 from deep_patch_learning.patches import preparation as preparing
 from deep_patch_learning.patches.selective_search import grouping, ordering, segmentation
 from deep_patch_learning.patches.selective_search import search as selective_search
@@ -131,9 +131,7 @@ def main() -> None:
     for name, *_ in STEPS:
         row: dict[str, object] = {"step": name, "seconds": round(float(np.median(seconds[name])), 4)}
         row["boxes"] = round(float(np.mean([len(boxes) for boxes in found[name]])))
-        best = zip(
-            *[best_overlaps(b, t, [256, 1000, None]) for b, t in zip(found[name], truth, strict=True)], strict=True
-        )
+        best = zip(*[best_ious(b, t, [256, 1000, None]) for b, t in zip(found[name], truth, strict=True)], strict=True)
         for end, values in zip(("256", "1000", "all"), (np.concatenate(column) for column in best), strict=True):
             row[f"recall_50_{end}"] = round(float((values >= 0.5).mean()), 4)
             row[f"recall_70_{end}"] = round(float((values >= 0.7).mean()), 4)

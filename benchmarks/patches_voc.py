@@ -17,7 +17,7 @@ import numpy as np
 
 from deep_patch_learning.data.readers.read import read_tags
 from deep_patch_learning.data.truth import read_truth
-from deep_patch_learning.evaluation.patch_recall import best_overlaps
+from deep_patch_learning.evaluation.patch_recall import best_ious
 from deep_patch_learning.patches.cache import PatchCache
 from deep_patch_learning.patches.edge_boxes.search import EdgeBoxes
 from deep_patch_learning.patches.generator import PatchGenerator
@@ -95,7 +95,7 @@ def main() -> None:
             found = [cache.patches_of(path) for path in images.paths]
         counts = np.array([len(boxes) for boxes in found])
         numbers = [n for n in CURVE if n < counts.mean()]
-        best = [best_overlaps(boxes, drawn, [*TABLE, *numbers]) for boxes, drawn in zip(found, truth, strict=True)]
+        best = [best_ious(boxes, drawn, [*TABLE, *numbers]) for boxes, drawn in zip(found, truth, strict=True)]
         merged = [np.concatenate(column) for column in zip(*best, strict=True)]
         for first, values in zip(TABLE, merged, strict=False):
             rows.append(

@@ -11,10 +11,10 @@ from rich.text import Text
 
 from deep_patch_learning.common.errors import DataError
 from deep_patch_learning.common.progress import bar
-from deep_patch_learning.data.checks.check import check
-from deep_patch_learning.data.checks.findings import ClassCount, Finding, Report, Severity, worst_first
+from deep_patch_learning.data.checks.check import DataToCheck, check
+from deep_patch_learning.data.checks.findings import CheckReport, ClassCount, Finding, Severity, worst_first
 from deep_patch_learning.data.dataset import TaggedImages
-from deep_patch_learning.data.readers.read import named_splits, read_tags, separate
+from deep_patch_learning.data.readers.read import disjoint_splits, named_splits, read_tags
 from deep_patch_learning.data.truth import TrueBoxes, read_truth
 
 _DATA_SUFFIXES = (".json", ".csv", ".jsonl", ".ndjson")
@@ -26,7 +26,7 @@ def check_data(
     against: str | None = None,
     limit: int | None = None,
     workers: int | None = None,
-) -> Report:
+) -> CheckReport:
     """Return what was found in one split of `data` (None: what `dpl train` takes then), and between it and others.
 
     `against` is a split, or a data set of its own; without `split`, all images outside it are checked. When it is None,
@@ -41,7 +41,7 @@ def check_data(
         images = images if split is not None else _outside(images, held_out)
     truth, trouble = _truth(data, images)
     with bar("opening images") as show:
-        report = check(images, splits, name, truth, limit, workers, show)
+        report = check(DataToCheck(images, splits, name, truth), limit, workers, show)
     if trouble is None:
         return report
     return dataclasses.replace(report, findings=worst_first([*report.findings, trouble]))
@@ -51,10 +51,12 @@ def _named(data: Path, images: TaggedImages, split: str | None) -> dict[str, Tag
     """Return the splits that the data names, without those that hold others; with `split`, those beside `images`."""
     named = {name: read_tags(data, name, images.classes) for name in named_splits(data)}
     if split is None:
-        return separate(named)
+        return disjoint_splits(named)
     mine = set(images.paths)
     # a split that lies in this one, or that this one lies in, is no other split
-    return separate({k: part for k, part in named.items() if not (mine <= set(part.paths) or mine >= set(part.paths))})
+    return disjoint_splits(
+        {k: part for k, part in named.items() if not (mine <= set(part.paths) or mine >= set(part.paths))}
+    )
 
 
 def _held_out(data: Path, images: TaggedImages, split: str | None, against: str) -> TaggedImages:
@@ -88,7 +90,7 @@ ROWS = 40  # classes shown; of more, the rarest
 _STYLES = {Severity.STOPS: "bold red", Severity.HURTS: "yellow", Severity.WORTH_KNOWING: "cyan"}
 
 
-def show_report(report: Report, title: str) -> None:
+def show_report(report: CheckReport, title: str) -> None:
     """Print the table, the findings and the verdict on standard output."""
     out = Console(highlight=False, markup=False)
     out.print(f"{title}: {report.images:,} images, {len(report.classes):,} classes", soft_wrap=True)
