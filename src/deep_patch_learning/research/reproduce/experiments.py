@@ -199,9 +199,9 @@ def read_measured(path: Path) -> Measured | None:
 def timed_predictions(model: Model, prepared: Prepared, title: str) -> tuple[list[Any], float]:
     """Return the predictions, and the seconds per decoded image on a warm device."""
     first = Prepared(prepared.images.subset([0]), prepared.patches[:1], [])
-    predict_prepared(model, first, description="warming up")
+    list(predict_prepared(model, first, description="warming up"))
     begun = time.perf_counter()
-    predictions = predict_prepared(model, prepared, description=title)
+    predictions = list(predict_prepared(model, prepared, description=title))
     return predictions, (time.perf_counter() - begun) / len(predictions)
 
 

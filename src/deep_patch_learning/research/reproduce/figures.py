@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 from PIL import Image, ImageDraw, ImageFont
 
-from deep_patch_learning.common.boxes import pairwise_iou
+from deep_patch_learning.common.boxes import box_iou
 from deep_patch_learning.common.drawing import RIGHT, TRUE, WRONG, Colour, draw_boxes, draw_verdict
 from deep_patch_learning.data.dataset import PRESENT, TaggedImages
 from deep_patch_learning.data.truth import TrueBoxes
@@ -78,14 +78,14 @@ def _discovery_row(
     images = prepared.images.subset(chosen)
     name = images.classes[index]
     some = Prepared(images, [prepared.patches[i] for i in chosen], [])
-    predictions = predict_prepared(model, some, description=f"discoveries: {name}")
+    predictions = list(predict_prepared(model, some, description=f"discoveries: {name}"))
     found: dict[bool, list[Image.Image]] = {True: [], False: []}
     count = 0
     for place, (number, prediction) in enumerate(zip(chosen, predictions, strict=True)):
         if prediction.best_boxes is None:
             raise ValueError("discoveries need a network with a discovery head")
         box, true_boxes = prediction.best_boxes[index], truth[number].of_class(index)
-        right = bool(overlaps(pairwise_iou(box[None], true_boxes).max(), 0.5, strict=False))
+        right = bool(overlaps(box_iou(box[None], true_boxes).max(), 0.5, strict=False))
         count += right
         if len(found[right]) < EACH:
             found[right].append(discovery_tile(images.read(place), box, right, true_boxes))
