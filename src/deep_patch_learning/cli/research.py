@@ -111,13 +111,26 @@ def compare(
     ] = 500,
 ) -> None:
     """Train, measure and time Deep Patch Learning and its peers side by side. Only fast-rcnn is trained on boxes."""
-    from deep_patch_learning.commands.compare import command_line, seed_numbers, show
     from deep_patch_learning.commands.compare import compare as command
+    from deep_patch_learning.commands.compare import show
 
-    settings = settings_of(changes, backbone=backbone, weights=weights, steps=steps)
-    settings |= {"recipe": recipe, "hypotheses": hypotheses, "limit": limit, "workers": workers, "device": device}
-    splits, numbers = (split, test_split), seed_numbers(seeds)
-    rows = command(data, out, splits=splits, peers=peers, seeds=numbers, command=command_line(), **settings)
+    rows = command(
+        data,
+        out,
+        split=split,
+        test_split=test_split,
+        peers=peers,
+        seeds=seeds,
+        hypotheses=hypotheses,
+        recipe=recipe,
+        backbone=backbone,
+        weights=weights,
+        steps=steps,
+        changes=changes,
+        device=device,
+        limit=limit,
+        workers=workers,
+    )
     show(rows, out)
     if as_json:
         print_json({"rows": rows, "csv": str(out / "compare.csv")})

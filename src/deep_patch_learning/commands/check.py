@@ -12,9 +12,9 @@ from rich.text import Text
 from deep_patch_learning.common.errors import DataError
 from deep_patch_learning.common.progress import bar
 from deep_patch_learning.data.checks import check as checks
-from deep_patch_learning.data.checks.findings import ClassCount, Finding, Report, Severity, worst_first
+from deep_patch_learning.data.checks.findings import CheckReport, ClassCount, Finding, Severity, worst_first
 from deep_patch_learning.data.dataset import TaggedImages
-from deep_patch_learning.data.readers.read import named_splits, read_tags, separate
+from deep_patch_learning.data.readers.read import disjoint_splits, named_splits, read_tags
 from deep_patch_learning.data.truth import TrueBoxes, read_truth
 
 _DATA_SUFFIXES = (".json", ".csv", ".jsonl", ".ndjson")
@@ -26,7 +26,7 @@ def check(
     against: str | None = None,
     limit: int | None = None,
     workers: int | None = None,
-) -> Report:
+) -> CheckReport:
     """Return what was found in one split of `data`, all images if not given, and between it and other splits.
 
     The report has `ready`, `verdict`, `findings` (worst first) and the counts of each class; nothing is written. `against` is
@@ -43,7 +43,7 @@ def check(
         images = images if split is not None else _outside(images, held_out)
     truth, trouble = _truth(data, images)
     with bar("opening images") as progress:
-        report = checks.check(images, splits, name, truth, limit, workers, progress)
+        report = checks.check(checks.DataToCheck(images, splits, name, truth), limit, workers, progress)
     if trouble is None:
         return report
     return dataclasses.replace(report, findings=worst_first([*report.findings, trouble]))
@@ -53,10 +53,12 @@ def _named(data: Path, images: TaggedImages, split: str | None) -> dict[str, Tag
     """Return the splits that the data names, without those that hold others; with `split`, those beside `images`."""
     named = {name: read_tags(data, name, images.classes) for name in named_splits(data)}
     if split is None:
-        return separate(named)
+        return disjoint_splits(named)
     mine = set(images.paths)
     # a split that lies in this one, or that this one lies in, is no other split
-    return separate({k: part for k, part in named.items() if not (mine <= set(part.paths) or mine >= set(part.paths))})
+    return disjoint_splits(
+        {k: part for k, part in named.items() if not (mine <= set(part.paths) or mine >= set(part.paths))}
+    )
 
 
 def _held_out(data: Path, images: TaggedImages, split: str | None, against: str) -> TaggedImages:
@@ -90,7 +92,7 @@ ROWS = 40  # classes shown; of more, the rarest
 _STYLES = {Severity.STOPS: "bold red", Severity.HURTS: "yellow", Severity.WORTH_KNOWING: "cyan"}
 
 
-def show(report: Report, title: str) -> None:
+def show(report: CheckReport, title: str) -> None:
     """Print the table, the findings and the verdict on standard output."""
     out = Console(highlight=False, markup=False)
     out.print(f"{title}: {report.images:,} images, {len(report.classes):,} classes", soft_wrap=True)
@@ -108,7 +110,7 @@ def show(report: Report, title: str) -> None:
         out.print(consequence(report), soft_wrap=True)
 
 
-def consequence(report: Report) -> str:
+def consequence(report: CheckReport) -> str:
     """Return what `dpl train` does with data that is not ready."""
     unreadable = next((one for one in report.findings if one.kind == "unreadable"), None)
     if unreadable is not None and report.opened and len(unreadable.items) >= report.opened == report.images:

@@ -1,45 +1,45 @@
 """`dpl compare`: Deep Patch Learning and its peers, trained, measured and timed side by side."""
 
-import shlex
-import sys
-from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, TypedDict, Unpack
 
-from deep_patch_learning.recipe.presets import choose, seed_numbers
+from deep_patch_learning.commands.load import check_options
 from deep_patch_learning.research import compare as comparison
-from deep_patch_learning.research.peers.catalogue import chosen_peers
-
-__all__ = ["command_line", "compare", "seed_numbers", "show"]
 
 show = comparison.show
 
-ALL_PEERS = "dpl,classification,discovery,plain,hcp,svm,whole-image,fast-rcnn"
+
+class CompareOptions(TypedDict, total=False):
+    """Beside data and splits: the `peers` and `seeds` with commas, `hypotheses` (crops of a test image, for hcp), and of every
+    training `recipe`, `backbone`, `weights`, `steps`, `changes` (KEY=VALUE texts), `device`, `limit` and `workers`."""
+
+    peers: str
+    seeds: str
+    hypotheses: int
+    recipe: str
+    backbone: str | None
+    weights: str | None
+    steps: int | None
+    changes: list[str]
+    device: str
+    limit: int | None
+    workers: int | None
 
 
 def compare(
     data: str | Path,
     out: str | Path = "dpl-compare",
     *,
-    splits: tuple[str, str] = ("train", "val"),
-    peers: str = ALL_PEERS,
-    seeds: Sequence[int] = (0,),
-    **settings: Any,
+    split: str = "train",
+    test_split: str = "val",
+    **options: Unpack[CompareOptions],
 ) -> list[dict[str, Any]]:
-    """Return a row of figures and rates for each peer and seed; rows are in `out`/compare.csv too.
+    """Return a row of figures and rates for each peer and seed; the rows are in `out`/compare.csv too.
 
-    Every peer trains on the first of `splits` and is measured on the second, with the same images, backbone and budget; of
-    them, fast-rcnn alone is trained on boxes. `peers` are names with commas. The same call again resumes. `settings` are
-    `recipe` (a name, `modern` if not given), `hypotheses` (crops of a test image for hcp), `limit`, `workers`, `device`,
-    `command` (a text for the table) and flat settings of the recipe.
+    Every peer trains on `split` and is measured on `test_split`. Same data, backbone and budget; only the method differs. Of
+    the peers, fast-rcnn alone is trained on boxes. The same call again resumes. For `options` see `CompareOptions`.
     """
-    recipe = settings.pop("recipe", "modern")
-    names = ("device", "limit", "workers", "hypotheses", "command")
-    options = {key: settings.pop(key) for key in names if key in settings}
-    chosen = choose(recipe, "both", 0, [], settings)
-    return comparison.compare(Path(data), *splits, chosen, chosen_peers(peers), Path(out), seeds, **options)
-
-
-def command_line() -> str:
-    """Return the command that was typed, for the table: paths by their last part, the rest says nothing to another machine."""
-    return shlex.join(["dpl", *(Path(word).name if Path(word).is_absolute() else word for word in sys.argv[1:])])
+    check_options(options, CompareOptions, "compare")
+    return comparison.compare(
+        comparison.Options(data=Path(data), split=split, test_split=test_split, out=Path(out), **options)
+    )

@@ -147,26 +147,17 @@ def _report(
     predictions: list[Any],
     truth: list[TrueBoxes],
 ) -> Path:
-    from deep_patch_learning.report.build import build_report
+    from deep_patch_learning.report.build import MeasuredRun, ReportOptions, build_report
     from deep_patch_learning.report.page import write_report
 
     run = RunFolder(out / "runs" / shown)
     with bar("report") as show:
-        report = build_report(
-            run,
-            load(run.folder),
-            testing,
-            predictions,
-            figures[shown]["measured"],
-            truth,
-            title="The synthetic data set",
-            split="test images",
-            comparison=rows(figures),
-            command="dpl demo",
-            images_for_parts=60,
-            progress=show,
+        page = build_report(
+            MeasuredRun(run, load(run.folder), testing, predictions, figures[shown]["measured"], truth, "test images"),
+            ReportOptions("The synthetic data set", rows(figures), "dpl demo", images_for_parts=60),
+            show,
         )
-    return write_report(out / "report.html", report)
+    return write_report(out / "report.html", page)
 
 
 def rows(figures: dict[str, Any]) -> list[dict[str, Any]]:

@@ -13,8 +13,8 @@ from deep_patch_learning.data.dataset import limited
 from deep_patch_learning.data.readers.read import read_tags
 from deep_patch_learning.inference.model import Model
 from deep_patch_learning.inference.stream import predict_prepared
-from deep_patch_learning.labels.select import Choice
-from deep_patch_learning.labels.write import check_folder, check_format, write_labels
+from deep_patch_learning.labels.select import LabelRule
+from deep_patch_learning.labels.write import LabelTarget, write_labels
 from deep_patch_learning.patches.prepare import prepare
 from deep_patch_learning.recipe.recipe import Recipe
 from deep_patch_learning.runs.folder import RunFolder
@@ -53,10 +53,10 @@ def label(
     """
     check_options(options, LabelOptions, "label")
     data, out = Path(data), Path(out)
-    choice = Choice(options.get("min_score"), options.get("boxes_per_class", 1), options.get("untagged", False))
+    rule = LabelRule(options.get("min_score"), options.get("boxes_per_class", 1), options.get("untagged", False))
     # what can fail at once fails before hours of predicting
-    check_format(format)
-    check_folder(out)
+    target = LabelTarget(out, format, split, _name(model))
+    target.check()
     if data.is_dir() and out.resolve().is_relative_to(data.resolve()):
         raise DataError(f"{out}: lies in the data set {data}. Give a folder outside it with --out.")
     if not _finds_boxes(model):
@@ -65,21 +65,11 @@ def label(
     images = limited(read_tags(data, split, classes=loaded.classes), options.get("limit"))
     prepared = prepare(images, loaded.patch_generator, workers=options.get("workers"))
     try:
-        predictions = list(predict_prepared(loaded, prepared, description="labelling"))
+        predictions = predict_prepared(loaded, prepared, description="labelling")
+        counts = write_labels(predictions, prepared.images, target, rule)
     except KeyboardInterrupt:
         console.print(f"stopped: nothing was written to {out}. Repeat the command.", markup=False, soft_wrap=True)
         raise
-    counts = write_labels(
-        predictions,
-        prepared.images,
-        out,
-        format,
-        split=split,
-        min_score=choice.min_score,
-        boxes_per_class=choice.boxes_per_class,
-        untagged=choice.untagged,
-        model_version=_name(model),
-    )
     return {**counts, "broken": [str(path) for path, _ in prepared.broken]}
 
 

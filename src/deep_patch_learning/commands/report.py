@@ -13,8 +13,7 @@ from deep_patch_learning.data.truth import read_truth
 from deep_patch_learning.evaluation.measure import measure_predictions
 from deep_patch_learning.inference.stream import predict_prepared
 from deep_patch_learning.patches.prepare import prepare
-from deep_patch_learning.report.build import build_report
-from deep_patch_learning.report.held_out import held_out_split, images_of_run
+from deep_patch_learning.report.build import MeasuredRun, build_report, held_out_split, images_of_run
 from deep_patch_learning.report.page import write_report
 from deep_patch_learning.runs.folder import RunFolder
 
@@ -45,7 +44,7 @@ def report(
     truth = read_truth(place, prepared.images)
     figures = measure_predictions(predictions, prepared.images.labels, truth)
     with bar("report") as show:
-        page = build_report(folder, model, prepared, predictions, figures, truth, split=words, progress=show)
+        page = build_report(MeasuredRun(folder, model, prepared, predictions, figures, truth, words), progress=show)
     return write_report(Path(out) if out else folder.folder / "report.html", page)
 
 

@@ -40,7 +40,6 @@ class DeepPatchNet(nn.Module):
         classification: ClassificationHead | None,
         discovery: DiscoveryHead | None,
         refinement: nn.Module | None = None,
-        cells: int = 1,
     ) -> None:
         super().__init__()
         if classification is None and discovery is None and refinement is None:
@@ -51,9 +50,8 @@ class DeepPatchNet(nn.Module):
         self.classification = classification
         self.discovery = discovery
         self.refinement = refinement
-        self.cells = (
-            cells if refinement is not None else 1
-        )  # places of a patch, along a side, that the refinement tells apart
+        # the refinement reads the features of cells x cells parts of a patch apart
+        self.cells: int = getattr(refinement, "cells", 1)
 
     def forward(self, batch: Batch, chunk: int | None = None) -> Scores:
         """Return the scores of a batch; `chunk` patches at a time pass the patch layers, to bound memory."""

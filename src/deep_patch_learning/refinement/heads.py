@@ -41,9 +41,16 @@ class Refinement(nn.Module):
     """
 
     def __init__(
-        self, width: int, classes: int, refinements: int = 3, hidden: int = 2048, regression: bool = False
+        self,
+        width: int,
+        classes: int,
+        refinements: int = 3,
+        hidden: int = 2048,
+        regression: bool = False,
+        cells: int = 1,
     ) -> None:
         super().__init__()
+        self.cells = cells
         self.shape = (refinements, classes + 1)
         self.hidden = hidden_layer(width, hidden) if hidden else nn.Identity()
         width = hidden or width

@@ -11,8 +11,8 @@ from deep_patch_learning.model.by_image import by_image, patch_rows
 from deep_patch_learning.model.losses import HeadLosses
 from deep_patch_learning.model.network import Scores
 from deep_patch_learning.refinement.heads import RefinementScores
-from deep_patch_learning.refinement.seeds import Best, Choice, Seeds, find_seeds
-from deep_patch_learning.refinement.targets import BACKGROUND, FOREGROUND, Targets, box_targets, patch_targets
+from deep_patch_learning.refinement.seeds import Best, SeedRule, Seeds, find_seeds
+from deep_patch_learning.refinement.targets import BACKGROUND, FOREGROUND, PatchTargets, box_targets, patch_targets
 
 
 @dataclass(frozen=True)
@@ -23,7 +23,7 @@ class RefinementLosses:
     seed answer for its class together, by the mean of their probabilities, as in PCL.
     """
 
-    seeds: Choice = field(default_factory=Best)
+    seeds: SeedRule = field(default_factory=Best)
     foreground: float = FOREGROUND
     background: float = BACKGROUND
     by_cluster: bool = False
@@ -61,7 +61,7 @@ class RefinementLosses:
 
     def _targets(
         self, boxes: Tensor, said: Tensor, there: Tensor, present: Tensor, given: Seeds | None
-    ) -> tuple[Seeds, Targets]:
+    ) -> tuple[Seeds, PatchTargets]:
         """Return the seeds and targets that follow from each of `said` (N, I, M, C), as those of N * I images."""
         # together, since a GPU takes longer to be asked N times than to answer
         classes = present.shape[1]
@@ -124,13 +124,13 @@ def two_stream_loss(image: Tensor, labels: Tensor, reduction: str, unknown: str,
     return per_image.mean()
 
 
-def patch_loss(scores: Tensor, targets: Targets) -> Tensor:
+def patch_loss(scores: Tensor, targets: PatchTargets) -> Tensor:
     """Return the weighted cross entropy of patch scores (I, M, C + 1) over the patches that count, in the mean over images."""
     entropy = F.cross_entropy(scores.transpose(1, 2), targets.classes, reduction="none")  # (I, M)
     return ((entropy * targets.weights).sum(dim=1) / targets.counted).mean()
 
 
-def cluster_loss(scores: Tensor, targets: Targets, seeds: Seeds) -> Tensor:
+def cluster_loss(scores: Tensor, targets: PatchTargets, seeds: Seeds) -> Tensor:
     """Return `patch_loss` in which the patches on one seed are a single bag: the mean of their probabilities is to be 1.
 
     A bag weighs as much as its patches together; background patches count one by one.
@@ -147,7 +147,7 @@ def cluster_loss(scores: Tensor, targets: Targets, seeds: Seeds) -> Tensor:
     return ((of_bags + of_background) / targets.counted).mean()
 
 
-def offset_loss(offsets: Tensor, boxes: Tensor, seeds: Seeds, targets: Targets) -> Tensor:
+def offset_loss(offsets: Tensor, boxes: Tensor, seeds: Seeds, targets: PatchTargets) -> Tensor:
     """Return the weighted smooth L1 loss of offsets (I, M, 4) of the patches on a seed, in the mean over images."""
     distance = F.smooth_l1_loss(offsets, box_targets(boxes, seeds, targets), reduction="none").sum(dim=2)  # (I, M)
     distance = distance * targets.weights * targets.foreground

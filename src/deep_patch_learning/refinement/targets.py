@@ -11,7 +11,7 @@ from deep_patch_learning.refinement.seeds import Seeds
 FOREGROUND, BACKGROUND = 0.5, 0.1  # IoU with a seed from which a patch is of its class, and from which it counts at all
 
 
-class Targets(NamedTuple):
+class PatchTargets(NamedTuple):
     """What is asked of each patch, (I, M): its class, C meaning background; its weight, 0 where it does not count; which seed
     it belongs to; whether it lies on that seed; and (I,) how many patches of the image count, at least 1."""
 
@@ -21,9 +21,9 @@ class Targets(NamedTuple):
     foreground: Tensor
     counted: Tensor
 
-    def of(self, images: slice) -> "Targets":
+    def of(self, images: slice) -> "PatchTargets":
         """Return the targets of some of the images."""
-        return Targets(*(each[images] for each in self))
+        return PatchTargets(*(each[images] for each in self))
 
 
 @torch.no_grad()
@@ -34,7 +34,7 @@ def patch_targets(
     classes: int,
     foreground: float = FOREGROUND,
     background: float = BACKGROUND,
-) -> Targets:
+) -> PatchTargets:
     """Return the targets of patches (I, M, 4), `there` (I, M).
 
     A patch belongs to the seed it overlaps most; of seeds it overlaps alike, to the one with the higher score. From an IoU of
@@ -48,11 +48,11 @@ def patch_targets(
     on = there & (best >= foreground)
     wanted = torch.where(on, seeds.classes[mine], classes)
     weights = seeds.scores.gather(1, mine) * (there & (best >= background))
-    return Targets(wanted, weights, mine, on, (weights > 0).sum(dim=1).clamp(min=1))
+    return PatchTargets(wanted, weights, mine, on, (weights > 0).sum(dim=1).clamp(min=1))
 
 
 @torch.no_grad()
-def box_targets(boxes: Tensor, seeds: Seeds, targets: Targets) -> Tensor:
+def box_targets(boxes: Tensor, seeds: Seeds, targets: PatchTargets) -> Tensor:
     """Return the offsets (I, M, 4) from patches (I, M, 4) to the seed that each belongs to; they mean nothing off a seed."""
     return encoded(boxes, seeds.boxes.gather(1, targets.seeds[..., None].expand(-1, -1, 4)))
 

@@ -7,14 +7,15 @@ import dataclasses
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from itertools import combinations
 from pathlib import Path
+from typing import NamedTuple
 
 import numpy as np
 
 from deep_patch_learning.data.checks.copies import copies_within, find_copies, leaks
 from deep_patch_learning.data.checks.findings import (
+    CheckReport,
     Finding,
     Item,
-    Report,
     Severity,
     are,
     class_counts,
@@ -27,25 +28,35 @@ from deep_patch_learning.data.checks.tags import split_findings, tag_findings, t
 from deep_patch_learning.data.dataset import TaggedImages
 from deep_patch_learning.data.truth import TrueBoxes
 
-__all__ = ["Report", "check"]
+__all__ = ["CheckReport", "DataToCheck", "check"]
+
+
+class DataToCheck(NamedTuple):
+    """The images that training would see, and what they are compared with.
+
+    `splits` are the splits to compare, by name. With `split`, the name of the one that `images` is, the others are held
+    out and searched for copies of it; without it, every two of them are compared. `truth` are the true boxes of `images`,
+    where the data has boxes.
+    """
+
+    images: TaggedImages
+    splits: Mapping[str, TaggedImages] | None = None
+    split: str | None = None
+    truth: Sequence[TrueBoxes] | None = None
 
 
 def check(
-    images: TaggedImages,
-    splits: Mapping[str, TaggedImages] | None = None,
-    split: str | None = None,
-    truth: Sequence[TrueBoxes] | None = None,
+    data: DataToCheck,
     limit: int | None = None,
     workers: int | None = None,
     progress: Callable[[int, int], None] | None = None,
-) -> Report:
-    """Return what was found in `images`, those that a training would see.
+) -> CheckReport:
+    """Return the findings of all checks on `data`.
 
-    `splits` are the parts to compare, by name. With `split`, the name of the one that `images` is, the others are held
-    out and looked for in it; without, every two of them are compared. `truth` are the true boxes of `images`, where there
-    are any. `limit` opens the first images of each part only; tags are counted in all. `workers` threads decode at once,
-    and `progress(done, total)` is told of each image.
+    With `limit` only the first images of each split are opened; tags are counted in all. `workers` threads decode at once,
+    and `progress(done, total)` is called after each image.
     """
+    images, splits, split, truth = data
     parts = {**({} if split is None else {split: images}), **(splits or {})}
     wanted = {path: None for part in (images, *parts.values()) for path in part.paths[:limit]}
     facts = look_at_all(list(wanted), workers, progress)
@@ -68,7 +79,7 @@ def check(
     if opened < len(images):
         notes.append(f"Only {opened:,} of {len(images):,} images were opened: copies among the rest are not known.")
     sizes_of_splits = {name: len(part) for name, part in parts.items()}
-    return Report(len(images), opened, counts, worst_first(findings), sizes_of_splits, tuple(notes))
+    return CheckReport(len(images), opened, counts, worst_first(findings), sizes_of_splits, tuple(notes))
 
 
 def _from_files(

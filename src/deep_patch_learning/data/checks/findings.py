@@ -79,7 +79,7 @@ class ClassCount:
 
 
 @dataclass(frozen=True)
-class Report:
+class CheckReport:
     """All that a check found: `findings` worst first, the counts per class, and what could not be known.
 
     `opened` of the `images` were decoded; the tags of all were read. `splits` gives the images of each split compared.

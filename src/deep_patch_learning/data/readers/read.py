@@ -119,8 +119,8 @@ def named_splits(path: str | Path) -> list[str]:
     return sorted({row.split for row in _READERS[kind](place).rows if row.split is not None})
 
 
-def separate(splits: Mapping[str, TaggedImages]) -> dict[str, TaggedImages]:
-    """Return the splits that hold no other one whole: VOC's trainval is no third split beside train and val."""
+def disjoint_splits(splits: Mapping[str, TaggedImages]) -> dict[str, TaggedImages]:
+    """Return the splits without those that contain another one: VOC's trainval is left out beside train and val."""
     paths = {name: set(part.paths) for name, part in splits.items()}
     return {
         name: part

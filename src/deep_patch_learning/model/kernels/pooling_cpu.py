@@ -21,7 +21,15 @@ import torch
 from torch import Tensor
 from torch.autograd.function import once_differentiable
 
-from deep_patch_learning.model.kernels.pooling_loops import Plan, bin_bounds, look_ups, pool, spread, table_levels
+from deep_patch_learning.model.kernels.pooling_loops import (
+    LookUps,
+    Workspace,
+    bin_bounds,
+    look_ups,
+    pool,
+    spread,
+    table_levels,
+)
 
 CHANNELS = 32  # to a group: enough to keep the processor's vectors full, few enough for the table to stay in its cache
 SHARE = 2**21  # numbers to write or look up: a thread with fewer is not worth starting
@@ -108,7 +116,7 @@ def _gradient(gradient: Tensor, maps: Tensor, rois: Tensor, size: int, scale: fl
     return to_maps.view(images, depth, height, width)
 
 
-def _plan(rois: Tensor, size: int, scale: float, shape: torch.Size) -> Plan:
+def _plan(rois: Tensor, size: int, scale: float, shape: torch.Size) -> LookUps:
     """Return the plan for patches on maps of `shape` (I, D, h, w)."""
     images, _, height, width = shape
     array = rois.detach().contiguous().numpy()
@@ -118,7 +126,7 @@ def _plan(rois: Tensor, size: int, scale: float, shape: torch.Size) -> Plan:
     bounds = bin_bounds(array, array.dtype.type(scale), size, height, width)
     levels = table_levels(bounds, int((np.diff(starts) > 0).sum()) * height * width)
     begin, quads = look_ups(bounds, levels, height, width)
-    return Plan(width, levels, order, starts, begin, quads)
+    return LookUps(width, levels, order, starts, begin, quads)
 
 
 def _grouped(maps: Tensor) -> np.ndarray:
@@ -139,8 +147,8 @@ def _has_negative_zero(maps: Tensor) -> bool:
     return bool(maps.detach().view(whole).min() == torch.iinfo(whole).min)
 
 
-def _in_threads(work: Callable[..., None], groups: np.ndarray, plan: Plan, with_cells: bool) -> None:
-    """Return when `work(first, last, table, cells)` has been called for all groups, by as many threads as torch has.
+def _in_threads(work: Callable[..., None], groups: np.ndarray, plan: LookUps, with_cells: bool) -> None:
+    """Return when `work(tasks, workspace)` has been called for all groups, by as many threads as torch has.
 
     The threads are made for the call: they cost little beside it, and none is left to be missed after a fork.
     """
@@ -152,10 +160,10 @@ def _in_threads(work: Callable[..., None], groups: np.ndarray, plan: Plan, with_
     taken = count()
 
     def worker() -> None:
-        table = np.empty((rows, channels), groups.dtype)
         cells = np.empty((rows if with_cells else 0, channels), np.int32)
+        room = Workspace(np.empty((rows, channels), groups.dtype), cells)
         while (piece := next(taken)) < pieces:
-            work(piece * tasks // pieces, (piece + 1) * tasks // pieces, table, cells)
+            work((piece * tasks // pieces, (piece + 1) * tasks // pieces), room)
 
     if threads == 1:
         worker()

@@ -73,16 +73,17 @@ class EdgeBoxes:
         if len(facts) == 0 or len(windows) == 0:
             return np.array([[0, 0, width, height]], np.int32)
         graph = edges.affinities(group, facts)
-        sums = box_scores.edge_sums(ridge, group, facts)
-        scene = (*sums, box_scores.lines(group), box_scores.lines(np.ascontiguousarray(group.T)), graph, facts)
-        bounds = box_scores.upper_bounds(windows, *sums)
+        whole, single = box_scores.edge_sums(ridge, group, facts)
+        rows, columns = box_scores.lines(group), box_scores.lines(np.ascontiguousarray(group.T))
+        scene = box_scores.Scene(whole, single, rows, columns, graph, facts)
+        bounds = box_scores.upper_bounds(windows, whole, single)
         promising = np.argsort(-bounds, kind="stable")[: self.scored]
         windows = windows[promising]
-        scores = box_scores.score_all(windows, *scene)
+        scores = box_scores.score_all(windows, scene)
         order = np.argsort(-scores, kind="stable")
         chosen = box_scores.spread(windows, order, self.overlap, max(self.refined, self.max_boxes))
         boxes, scores = windows[chosen], scores[chosen]
-        box_scores.refine(boxes[: self.refined], scores[: self.refined], *scene)
+        box_scores.refine(boxes[: self.refined], scores[: self.refined], scene)
         order = np.argsort(-scores, kind="stable")
         return _tightened(boxes[box_scores.spread(boxes, order, self.overlap, self.max_boxes)], height, width)
 
