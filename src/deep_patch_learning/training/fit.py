@@ -3,17 +3,19 @@
 from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
-from typing import Any, TypedDict, Unpack
+from typing import TYPE_CHECKING, Any, TypedDict, Unpack
 
 from deep_patch_learning.common.errors import RunError
 from deep_patch_learning.common.memory import keep_memory
 from deep_patch_learning.common.progress import bar, console
 from deep_patch_learning.patches.prepare import Prepared
 from deep_patch_learning.recipe.recipe import Recipe
-from deep_patch_learning.refinement.pseudo_boxes import PseudoBoxes, keep_pseudo_boxes, waiting
 from deep_patch_learning.runs.folder import RunFolder
 from deep_patch_learning.training import forecast
 from deep_patch_learning.training.loop import Progress, Trainer, Writing
+
+if TYPE_CHECKING:
+    from deep_patch_learning.refinement.pseudo_boxes import PseudoBoxes
 
 
 class FitOptions(TypedDict, total=False):
@@ -28,7 +30,7 @@ class FitOptions(TypedDict, total=False):
 
     devices: int
     held_out: Prepared | None
-    given: Sequence[PseudoBoxes] | None
+    given: "Sequence[PseudoBoxes] | None"
     writing: Writing | None
     description: str
     trainer: Trainer | None
@@ -90,6 +92,8 @@ def _begin(trainer: Trainer, prepared: Prepared, source: dict[str, Any], options
     if trainer.ranks.first:
         run.begin(trainer.recipe, images, source, None if held_out is None else held_out.images)
         if given is not None:
+            from deep_patch_learning.refinement.pseudo_boxes import keep_pseudo_boxes, waiting
+
             keep_pseudo_boxes(run.pseudo_boxes, waiting(run.folder), images.names, images.classes, given)
     trainer.ranks.wait()
 
