@@ -7,8 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from deep_patch_learning.patches.prepare import Prepared
-from deep_patch_learning.recipe.presets import choose, modern
-from deep_patch_learning.recipe.sizing import MOST_SAMPLES, choose_sized, in_words, samples_for, steps_for
+from deep_patch_learning.recipe.choose import MOST_SAMPLES, choose, choose_sized, in_words, samples_for, steps_for
+from deep_patch_learning.recipe.presets import modern
 from deep_patch_learning.runs.folder import RunFolder
 
 ASKED = ("modern", "", 0)
@@ -39,7 +39,7 @@ def test_the_images_decide_where_nobody_else_does(tmp_path: Path) -> None:
     assert recipe == modern(steps=1_000)  # warm-up and all else fit the steps
     assert said.startswith("2,501 images: 1,000 steps")
     smaller, _ = choose_sized(*ASKED, ["batch_images=4"], {}, 2_501, None)
-    assert (smaller.steps, smaller.batch_images) == (2_000, 4)
+    assert (smaller.optimiser.steps, smaller.optimiser.batch_images) == (2_000, 4)
 
 
 @pytest.mark.parametrize(("changes", "options"), [([], {"steps": 70}), (["steps = 70"], {})])
@@ -61,5 +61,5 @@ def test_a_run_that_was_begun_keeps_its_steps(tmp_path: Path, small_prepared: Pr
     run.begin(modern(steps=123), small_prepared.images, {})
     recipe, said = choose_sized(*ASKED, [], {}, len(small_prepared.images), run.begun_with())
     run.check(recipe)
-    assert recipe.steps == 123
+    assert recipe.optimiser.steps == 123
     assert said == ""

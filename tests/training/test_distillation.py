@@ -25,7 +25,6 @@ from deep_patch_learning.recipe.recipe import Recipe
 from deep_patch_learning.runs.checkpoint import read_checkpoint
 from deep_patch_learning.runs.folder import RunFolder
 from deep_patch_learning.training.distillation import Distilling, DistilTrainer, NormedLayers, distil_terms, distilling
-from deep_patch_learning.training.loop import Writing
 from deep_patch_learning.training.patch_layers import (
     PatchLayers,
     before_training,
@@ -33,6 +32,7 @@ from deep_patch_learning.training.patch_layers import (
     plan,
     without_tags,
 )
+from deep_patch_learning.training.process import TrainingOptions
 from deep_patch_learning.training.teacher import Taught, teach
 
 SHIPPED = Path(backbones.__file__).with_name("tiny.safetensors")
@@ -121,7 +121,7 @@ def test_a_network_loads_the_weights_and_its_patch_layers_are_filled(
     small_prepared: Prepared, layers: PatchLayers, convolutions: Path
 ) -> None:
     tensors = distilled(small_prepared, layers)
-    network, filled = build_network("tiny", 5, weights=str(layers.weights))
+    network, filled = build_network(Recipe.of(backbone="tiny", weights=str(layers.weights)), 5)
     assert filled is not None
     assert {"patch_features.fc6", "patch_features.fc7", "backbone.body.0"} <= set(filled.filled)
     assert not filled.unused
@@ -138,16 +138,15 @@ def test_the_exported_layers_are_the_students(small_prepared: Prepared, layers: 
     distilled(small_prepared, layers)
     trainer = DistilTrainer(
         layers.recipe,
-        without_tags(small_prepared.images),
-        small_prepared.patches,
+        dataclasses.replace(small_prepared, images=without_tags(small_prepared.images)),
         RunFolder(layers.folder),
         SmallTeacher(),
         layers.settings,
-        "cpu",
+        TrainingOptions(device="cpu"),
     )
     trainer.resume()
     student = trainer.bare.eval()
-    network = build_network("tiny", 5, weights=str(layers.weights))[0].eval()
+    network = build_network(Recipe.of(backbone="tiny", weights=str(layers.weights)), 5)[0].eval()
     pooled = torch.rand(9, 48, 6, 6)
     torch.testing.assert_close(network.patch_features(pooled), student.patch_features(pooled))
 
@@ -253,7 +252,7 @@ def test_options_before_a_training(tmp_path: Path) -> None:
     made = before_training("distil", recipe, tmp_path / "voc", 30, None, "resnet50")
     assert made is not None
     assert made.folder == tmp_path / "voc-patch-layers"
-    assert (made.recipe.seed, made.recipe.min_patch_side, made.recipe.steps) == (4, 12, 30)
+    assert (made.recipe.machine.seed, made.recipe.data.min_patch_side, made.recipe.optimiser.steps) == (4, 12, 30)
     assert before_training(None, recipe, tmp_path / "voc", None, None, "resnet50") is None
     with pytest.raises(RunError, match="belong to --patch-layers"):
         before_training(None, recipe, tmp_path / "voc", None, "t.pth", "resnet50")
@@ -285,7 +284,7 @@ def test_train_distils_first_and_repeats_without_doing_it_again(
         assert found.exit_code == 0
         assert json.loads(found.stdout.splitlines()[-1])["steps"] == 2
     layers = tmp_path / "run-patch-layers"
-    assert Recipe.load(RunFolder(out).config).weights == str(layers / "weights.safetensors")
+    assert Recipe.load(RunFolder(out).config).model.weights == str(layers / "weights.safetensors")
     assert len(RunFolder(layers).read_log()) == 1
     distil = ["distil", str(small_world), "--split", "train", "--out", str(tmp_path / "own"), "--backbone", "tiny"]
     distil += ["--weights", str(convolutions), "--steps", "1", "--set", "batch_images=2", "--set", "scales=96"]
@@ -298,5 +297,7 @@ def test_train_distils_first_and_repeats_without_doing_it_again(
 
 
 def test_writing_goes_to_the_trainer(small_prepared: Prepared, layers: PatchLayers) -> None:
-    distil_patch_layers(small_prepared, layers, device="cpu", teacher=SmallTeacher(), writing=Writing(log_steps=1))
+    distil_patch_layers(
+        small_prepared, layers, device="cpu", teacher=SmallTeacher(), options=TrainingOptions(log_steps=1)
+    )
     assert [entry["step"] for entry in RunFolder(layers.folder).read_log()] == list(range(1, 9))

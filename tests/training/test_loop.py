@@ -18,12 +18,11 @@ from deep_patch_learning.common.errors import RunError, TrainingError
 from deep_patch_learning.data.readers.read import read_tags
 from deep_patch_learning.model.network import ALL_HEADS
 from deep_patch_learning.patches.prepare import Prepared, prepare
-from deep_patch_learning.recipe.build import recipe_patches
+from deep_patch_learning.recipe.build import recipe_optimiser, recipe_patches
 from deep_patch_learning.recipe.presets import paper
 from deep_patch_learning.recipe.recipe import Recipe
 from deep_patch_learning.runs.checkpoint import read_checkpoint
 from deep_patch_learning.runs.folder import RunFolder
-from deep_patch_learning.training.loop import make_optimiser
 
 
 def same_weights(first: Path, second: Path) -> bool:
@@ -193,7 +192,7 @@ def test_a_frozen_backbone_does_not_move(small_run: Path, small_recipe: Recipe) 
 
     shipped = load_file(Path(package.__file__).with_name("tiny.safetensors"))
     trained = read_checkpoint(small_run / "weights.safetensors")[1]
-    assert small_recipe.freeze_backbone
+    assert small_recipe.optimiser.freeze_backbone
     for name, tensor in shipped.items():
         if name.startswith("backbone."):
             assert torch.equal(trained[f"network.{name}"], tensor.float()), name
@@ -311,8 +310,8 @@ def test_images_of_extreme_shape_can_be_trained_on(small_prepared: Prepared, tmp
 def test_bias_rules_of_the_paper() -> None:
     from deep_patch_learning.recipe.build import build_network
 
-    network = build_network("caffenet", 20)[0]
-    groups = make_optimiser(network, paper()).param_groups
+    network = build_network(Recipe.of(backbone="caffenet"), 20)[0]
+    groups = recipe_optimiser(network, paper()).param_groups
     rules = {id(p): (g["factor"], g["weight_decay"], g["momentum"]) for g in groups for p in g["params"]}
     assert rules[id(network.backbone.body.conv1.weight)] == (1.0, 5e-4, 0.9)
     assert rules[id(network.backbone.body.conv1.bias)] == (2.0, 0.0, 0.9)

@@ -6,10 +6,10 @@ from deep_patch_learning.data.readers.read import read_tags
 from deep_patch_learning.data.truth import read_truth
 from deep_patch_learning.data.world import make_world
 from deep_patch_learning.evaluation.measure import measure_predictions
-from deep_patch_learning.inference.loading import load, recipe_box_selection
+from deep_patch_learning.inference.loading import load
 from deep_patch_learning.inference.stream import predict_prepared
 from deep_patch_learning.patches.prepare import prepare
-from deep_patch_learning.recipe.build import recipe_patches
+from deep_patch_learning.recipe.build import recipe_box_selection, recipe_patches
 from deep_patch_learning.recipe.presets import refined_world, world
 from deep_patch_learning.recipe.recipe import Recipe
 from deep_patch_learning.training.fit import train_prepared

@@ -88,7 +88,7 @@ def compare(
     """Train, measure and time Deep Patch Learning and its peers side by side. Of them, fast-rcnn alone is told the boxes."""
     import shlex
 
-    from deep_patch_learning.recipe.presets import choose, seed_numbers
+    from deep_patch_learning.recipe.choose import choose, seed_numbers
     from deep_patch_learning.research.compare import compare as run_comparison
     from deep_patch_learning.research.compare import show
     from deep_patch_learning.research.peers.catalogue import chosen_peers

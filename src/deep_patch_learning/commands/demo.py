@@ -18,13 +18,14 @@ from deep_patch_learning.evaluation.discovery import corloc
 from deep_patch_learning.evaluation.measure import measure_predictions
 from deep_patch_learning.inference.loading import load
 from deep_patch_learning.inference.stream import predict_prepared
+from deep_patch_learning.model.network import HEADS
 from deep_patch_learning.patches.prepare import Prepared, prepare
 from deep_patch_learning.recipe.build import recipe_patches
 from deep_patch_learning.recipe.presets import refined_world, self_training_round, world
-from deep_patch_learning.recipe.recipe import HEADS, Recipe
+from deep_patch_learning.recipe.recipe import Recipe
 from deep_patch_learning.runs.folder import RunFolder
 from deep_patch_learning.training.fit import train_prepared
-from deep_patch_learning.training.self_training import find_pseudo_boxes
+from deep_patch_learning.training.self_training import PseudoBoxSource, find_pseudo_boxes
 
 TITLES = {
     "second": "self-training round",
@@ -42,7 +43,7 @@ def ways(recipe: str, seed: int, steps: int | None = None) -> dict[str, Recipe]:
         raise RunError(
             f"--recipe {recipe}: the demo has refined-world, which is the usual one, and world: the paper's two heads."
         )
-    steps = steps or world().steps
+    steps = steps or world().optimiser.steps
     paper = world(steps=steps).replace(seed=seed)
     alone = {name: paper.replace(heads=(name,)) for name in HEADS}
     if recipe == "world":
@@ -76,7 +77,7 @@ def run_demo(
     for name, chosen in recipes.items():
         source = {"path": str(listing), "split": "train"}
         given = find_pseudo_boxes(
-            training, chosen, out / "runs" / name, [out / "runs" / "refined"], cache=out / "patches"
+            training, chosen, out / "runs" / name, PseudoBoxSource([out / "runs" / "refined"], cache=out / "patches")
         )
         train_prepared(training, chosen, out / "runs" / name, source, description=name, given=given)
         predictions[name] = predict_prepared(load(out / "runs" / name), testing, 8, f"{name} on test images")

@@ -7,20 +7,12 @@ from deep_patch_learning.common.errors import RunError
 from deep_patch_learning.inference.calibration import read_calibration
 from deep_patch_learning.inference.ensemble import Ensemble
 from deep_patch_learning.inference.model import Model
-from deep_patch_learning.inference.selection import ELECTIONS, BoxSelection
-from deep_patch_learning.recipe.build import build_network, recipe_patches
+from deep_patch_learning.recipe.build import build_network, recipe_box_selection, recipe_patches
 from deep_patch_learning.recipe.recipe import Recipe
 from deep_patch_learning.runs.checkpoint import read_checkpoint, restore_network
 from deep_patch_learning.runs.folder import RunFolder
 
 SHIPPED = Path(__file__).with_name("shipped")  # a run folder; see its MODEL_CARD.md
-
-
-def recipe_box_selection(recipe: Recipe) -> BoxSelection:
-    """Return how the boxes of a class are picked with a recipe; without a vote none is elected."""
-    vote = recipe.box_selection == "vote"
-    elections = ELECTIONS if vote and recipe.boxes == "elected" else 0
-    return BoxSelection(vote, recipe.vote_sharpness, recipe.area_power, elections, recipe.part_weight)
 
 
 def load(
@@ -39,17 +31,7 @@ def load(
     folder = RunFolder(SHIPPED if run is None else run)
     classes = folder.describe()["classes"]
     recipe = Recipe.load(folder.config)
-    network, _ = build_network(
-        recipe.backbone,
-        len(classes),
-        recipe.heads,
-        recipe.filters,
-        recipe.bands,
-        refinements=recipe.refinements,
-        refinement_width=recipe.refinement_width,
-        regression=recipe.regression,
-        refinement_cells=recipe.refinement_cells,
-    )
+    network, _ = build_network(recipe, len(classes), pretrained=False)
     _, tensors, _ = read_checkpoint(folder.weights if folder.weights.exists() else folder.checkpoint)
     restore_network(network, tensors, folder.weights)
     return Model(
@@ -59,9 +41,9 @@ def load(
         recipe_patches(recipe),
         device,
         box_selection=recipe_box_selection(recipe),
-        shapes=recipe.shapes,
-        precision=recipe.precision,
-        two_stream_tags=recipe.two_stream_tags,
+        shapes=recipe.data.shapes,
+        precision=recipe.machine.precision,
+        two_stream_tags=recipe.refinement.two_stream_tags,
         calibration=read_calibration(folder.calibration, classes),
     )
 
@@ -77,7 +59,7 @@ def check_together(runs: Sequence[str | Path]) -> None:
             raise RunError(
                 f"{folder.folder}: knows other classes than {folders[0].folder}. Runs that are asked together share their tags."
             )
-        heads, others = (Recipe.load(each.config).heads for each in (folder, folders[0]))
+        heads, others = (Recipe.load(each.config).model.heads for each in (folder, folders[0]))
         if set(heads) != set(others):
             raise RunError(
                 f"{folder.folder}: has the heads {', '.join(heads)}, but {folders[0].folder} {', '.join(others)}. Runs that are "

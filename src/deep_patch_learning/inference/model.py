@@ -16,9 +16,9 @@ from deep_patch_learning.data.batch import lay_out, render, scaled_size
 from deep_patch_learning.data.images import read_image
 from deep_patch_learning.inference.calibration import Calibration
 from deep_patch_learning.inference.prediction import Prediction
-from deep_patch_learning.inference.selection import SMALLEST, BoxSelection
 from deep_patch_learning.model.network import Scores
 from deep_patch_learning.patches.generator import PatchGenerator
+from deep_patch_learning.refinement.selection import SMALLEST, BoxSelection
 from deep_patch_learning.refinement.targets import decoded, inside
 
 # Up to this many patches of a pass go through the patch layers at once; VGG16's fc6 input then takes 400 MB in half precision.

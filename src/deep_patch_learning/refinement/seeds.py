@@ -15,7 +15,7 @@ from torch import Tensor
 from deep_patch_learning.common.boxes import area, overlaps
 from deep_patch_learning.common.errors import ModelError, did_you_mean
 
-SeedsName = Literal["best", "vote", "several", "clusters", "given"]
+SeedsName = Literal["best", "vote", "several", "clusters", "pseudo-boxes"]
 
 
 class Picks(NamedTuple):
@@ -215,6 +215,6 @@ def choice_of_seeds(
         "vote": Vote(sharpness, area_power),
         "several": Several(most, share, floor),
         "clusters": Clusters(most),
-        "given": Best(),  # not asked: the boxes of another run take its place
+        "pseudo-boxes": Best(),  # not asked: the boxes of another run take its place
     }
     return ways[name]

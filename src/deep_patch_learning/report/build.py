@@ -1,7 +1,6 @@
 """A run, its predictions and its figures -> a report: what is shown, how much of it, and in which words."""
 
 import json
-import tomllib
 from collections.abc import Mapping, Sequence
 from datetime import date
 from typing import TYPE_CHECKING, Any, Protocol
@@ -13,6 +12,7 @@ from deep_patch_learning.data.dataset import ABSENT, PRESENT, TaggedImages
 from deep_patch_learning.evaluation.matching import rule_in_words
 from deep_patch_learning.inference.model import Model
 from deep_patch_learning.inference.prediction import Prediction
+from deep_patch_learning.recipe.recipe import Recipe
 from deep_patch_learning.report.budget import SAMPLE, make_plan
 from deep_patch_learning.report.figures import loss_curve
 from deep_patch_learning.report.held_out import images_of_run, notice
@@ -30,6 +30,7 @@ from deep_patch_learning.report.sections import (
 )
 from deep_patch_learning.report.tables import TITLES, class_table, comparison_table, percent, trust_table
 from deep_patch_learning.runs.folder import RunFolder
+from deep_patch_learning.runs.log import training_time
 
 if TYPE_CHECKING:
     from deep_patch_learning.data.truth import TrueBoxes
@@ -198,8 +199,8 @@ def _facts(run: RunFolder, images: TaggedImages, log: Sequence[Mapping[str, Any]
     facts = [f"{len(images.classes)} classes"]
     if log:
         facts.append(f"{log[-1]['step']:,} training steps")
-    if log and log[-1].get("seconds"):
-        seconds = float(log[-1]["seconds"])
+    seconds = training_time(log).seconds
+    if seconds:
         facts.append(f"{seconds:.0f} seconds" if seconds < 120 else f"{seconds / 60:.0f} minutes")
     return (*facts, f"run {run.folder}")
 
@@ -217,7 +218,7 @@ def _in_print(rule: str) -> str:
 def _settings(run: RunFolder) -> dict[str, str]:
     if not run.config.exists():
         return {}
-    settings = tomllib.loads(run.config.read_text(encoding="utf-8"))
+    settings = Recipe.load(run.config).settings()
     return {name.replace("_", " "): _plain(value) for name, value in settings.items()}
 
 

@@ -26,7 +26,7 @@ def images_of_run(run: RunFolder) -> Seen | None:
     if not about.get("path") or not Path(about["path"]).exists():
         return None
     held = about.get("val_split"), about.get("val_share")
-    seed = Recipe.load(run.config).seed
+    seed = Recipe.load(run.config).machine.seed
     return Seen(*read_apart(Path(about["path"]), about.get("split"), *held, seed, about.get("limit")))
 
 

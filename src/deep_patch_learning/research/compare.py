@@ -22,7 +22,7 @@ from deep_patch_learning.common.progress import console, number, out
 from deep_patch_learning.data.dataset import limited
 from deep_patch_learning.data.readers.read import read_tags
 from deep_patch_learning.data.truth import read_truth
-from deep_patch_learning.model.backbones.catalogue import check_name
+from deep_patch_learning.model.backbones.registry import check_name
 from deep_patch_learning.model.backbones.weights import check_source
 from deep_patch_learning.patches.prepare import prepare
 from deep_patch_learning.recipe.build import recipe_patches
@@ -57,12 +57,12 @@ def compare(
     Rows are written to `out/compare.csv` one by one, so that the same call again goes on where it was stopped; the run of
     each peer is in `out/PEER-seedN`. All peers see the same images, at the same samples, as often, with the same backbone.
     """
-    check_name(recipe.backbone)
-    check_source(recipe.weights)
+    check_name(recipe.model.backbone)
+    check_source(recipe.model.weights)
     machine = machine_name(usable_device(device))
     settings = {"data": str(data.resolve()), "split": train_split, "test_split": test_split, "limit": limit}
     settings |= {"hypotheses": hypotheses}
-    settings |= json.loads(json.dumps({k: v for k, v in vars(recipe).items() if k not in ("seed", "heads")}))
+    settings |= json.loads(json.dumps({k: v for k, v in recipe.settings().items() if k not in ("seed", "heads")}))
     check_settings(out, settings)
     table = out / "compare.csv"
     rows = read_rows(table)
@@ -79,7 +79,7 @@ def compare(
         console.print(f"{peer}, seed {seed}", markup=False, style="bold")
         outcome = PEERS[peer](contest, recipe.replace(seed=seed), out / f"{peer}-seed{seed}")
         if outcome is not None:
-            row = _row(peer, seed, outcome) | {"backbone": recipe.backbone, "command": command}
+            row = _row(peer, seed, outcome) | {"backbone": recipe.model.backbone, "command": command}
             rows.append(row | {"machine": machine, "date": date.today().isoformat()})
             write_whole(table, rows_to_csv(rows))
         _let_go()

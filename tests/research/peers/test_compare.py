@@ -18,8 +18,9 @@ from deep_patch_learning.recipe.presets import world
 from deep_patch_learning.recipe.recipe import Recipe
 from deep_patch_learning.research.compare import COLUMNS, compare, read_rows, rows_to_csv
 from deep_patch_learning.research.peers.catalogue import PEERS, chosen_peers, svm
-from deep_patch_learning.research.peers.contest import Contest, first_patches, samples_per_second
+from deep_patch_learning.research.peers.contest import Contest, first_patches
 from deep_patch_learning.research.peers.svm import whole_image_boxes
+from deep_patch_learning.runs.log import training_time
 
 COMMAND = [sys.executable, "-m", "deep_patch_learning", "compare"]
 SETTINGS = [
@@ -165,6 +166,9 @@ def test_whole_images_are_the_boxes(small_world: Path, small_prepared: Prepared,
 
 
 def test_rates_leave_out_the_start_and_breaks() -> None:
+    def samples_per_second(log: list[dict]) -> float | None:
+        return training_time(log).samples_per_second
+
     assert samples_per_second([]) is None
     assert samples_per_second([{"samples": 80, "seconds": 20.0}]) == 4
     steady = [{"samples": 80, "seconds": 20.0}, {"samples": 160, "seconds": 24.0}]

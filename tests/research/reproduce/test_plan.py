@@ -9,12 +9,12 @@ from safetensors.torch import save_file
 
 from deep_patch_learning.common.errors import DataError, RunError
 from deep_patch_learning.recipe.presets import paper
-from deep_patch_learning.recipe.recipe import PAPER_SCALES
+from deep_patch_learning.recipe.settings import PAPER_SCALES
 from deep_patch_learning.research.reproduce import plan
-from deep_patch_learning.research.reproduce.bench import training_time
 from deep_patch_learning.research.reproduce.differences import differences
 from deep_patch_learning.research.reproduce.plan import Protocol, Splits, find_protocol, untagged_images
 from deep_patch_learning.research.reproduce.results import needed
+from deep_patch_learning.runs.log import training_time
 
 from .conftest import make_voc
 

@@ -25,6 +25,7 @@ from deep_patch_learning.research.peers.svm import whole_image_boxes
 from deep_patch_learning.runs.checkpoint import save_checkpoint
 from deep_patch_learning.runs.folder import RunFolder
 from deep_patch_learning.training.loop import Trainer
+from deep_patch_learning.training.process import TrainingOptions
 
 Peer = Callable[[Contest, Recipe, Path], Outcome | None]
 
@@ -64,9 +65,9 @@ def hcp(contest: Contest, recipe: Recipe, folder: Path) -> Outcome:
     """
     kept = contest.hypotheses
     training, testing = (contests.first_patches(each, kept) for each in (contest.training, contest.testing))
-    drawn = min(recipe.patches_per_sample or contest.training_hypotheses, contest.training_hypotheses)
+    drawn = min(recipe.data.patches_per_sample or contest.training_hypotheses, contest.training_hypotheses)
     recipe = recipe.replace(
-        heads=("discovery",), scales=(max(recipe.scales),), test_scales=(), patches_per_sample=drawn
+        heads=("discovery",), scales=(max(recipe.data.scales),), test_scales=(), patches_per_sample=drawn
     )
     trainer = _trained(contest, training, recipe, folder, build_hcp)
     return contests.outcome_of(contest, trainer, testing)
@@ -85,9 +86,9 @@ def _trained(
     classes = len(contest.classes)
     parts, width, filled = contests.network_parts(recipe, classes)
     network = build(parts, width, classes)
-    start_biases(network, recipe.head_bias)
+    start_biases(network, recipe.model.head_bias)
     run = RunFolder(folder)
-    trainer = kind(recipe, training.images, training.patches, run, contest.device, network=network, **options)
+    trainer = kind(recipe, training, run, TrainingOptions(device=contest.device), network=network, **options)
     if filled is not None:
         own = {name.rpartition(".")[0] for name, _ in network.named_parameters()}
         trainer.filled = dataclasses.replace(filled, new=tuple(sorted(own.difference(filled.filled))))
@@ -112,9 +113,9 @@ def svm(contest: Contest, recipe: Recipe, folder: Path) -> Outcome:
             found.append(feature)
             show(len(found), len(images))
     features = torch.from_numpy(np.stack(found)).to(device)
-    network.classification, cost = machines(features, torch.from_numpy(images.labels).to(device), recipe.seed)
+    network.classification, cost = machines(features, torch.from_numpy(images.labels).to(device), recipe.machine.seed)
     network.to(device)
-    samples = len(images) * len(recipe.scales)
+    samples = len(images) * len(recipe.data.scales)
     rate = samples / (time.perf_counter() - began)
     save_checkpoint(run.weights, 0, network)
     run.cut_log(-1)
@@ -122,7 +123,7 @@ def svm(contest: Contest, recipe: Recipe, folder: Path) -> Outcome:
     console.print(f"cost {cost:g}, chosen by cross-validation on the training images", markup=False)
     testing = contests.first_patches(contest.testing, 1)
     figures, test_rate = contests.measure(contest, model, testing)
-    return Outcome(figures, samples, rate, test_rate, recipe.scales)
+    return Outcome(figures, samples, rate, test_rate, recipe.data.scales)
 
 
 def whole_image(contest: Contest, recipe: Recipe, folder: Path) -> Outcome | None:

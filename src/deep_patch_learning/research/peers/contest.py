@@ -1,8 +1,6 @@
 """What all peers share: the images, their patches, the measures, and how time is taken."""
 
-import itertools
 import time
-from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -12,14 +10,14 @@ from torch import nn
 
 from deep_patch_learning.common.devices import usable_device
 from deep_patch_learning.evaluation.measure import Truth, measure_predictions
-from deep_patch_learning.inference.loading import recipe_box_selection
 from deep_patch_learning.inference.model import Model
 from deep_patch_learning.inference.stream import predict_prepared
 from deep_patch_learning.model.backbones.weights import FilledLayers
 from deep_patch_learning.model.network import DeepPatchNet
 from deep_patch_learning.patches.prepare import Prepared
-from deep_patch_learning.recipe.build import build_network, recipe_patches
+from deep_patch_learning.recipe.build import build_network, recipe_box_selection, recipe_patches
 from deep_patch_learning.recipe.recipe import Recipe
+from deep_patch_learning.runs.log import training_time
 from deep_patch_learning.training.fit import train_prepared
 from deep_patch_learning.training.loop import Trainer
 
@@ -64,8 +62,10 @@ def first_patches(prepared: Prepared, count: int) -> Prepared:
 
 def network_parts(recipe: Recipe, classes: int) -> tuple[DeepPatchNet, int, FilledLayers | None]:
     """Return a network to take the backbone and patch layers from, the width of its features, and which layers were filled."""
-    torch.manual_seed(recipe.seed)
-    parts, filled = build_network(recipe.backbone, classes, ("discovery",), weights=recipe.weights or None)
+    torch.manual_seed(recipe.machine.seed)
+    parts, filled = build_network(
+        Recipe.of(backbone=recipe.model.backbone, heads=("discovery",), weights=recipe.model.weights), classes
+    )
     return parts, parts.patch_features.width, filled  # type: ignore[return-value]
 
 
@@ -87,8 +87,8 @@ def outcome_of(
     figures, rate = measure(contest, model_of(contest, recipe, trainer.bare, kind), testing)
     return Outcome(
         figures,
-        recipe.total_steps * recipe.batch_images,
-        samples_per_second(trainer.run.read_log()),
+        recipe.total_steps * recipe.optimiser.batch_images,
+        training_time(trainer.run.read_log()).samples_per_second,
         rate,
         recipe.seen_at,
         mean_patches(testing) if patches else 0.0,
@@ -104,8 +104,8 @@ def model_of(contest: Contest, recipe: Recipe, network: nn.Module, kind: type[Mo
         recipe_patches(recipe),
         usable_device(contest.device),
         box_selection=recipe_box_selection(recipe),
-        shapes=recipe.shapes,
-        precision=recipe.precision,
+        shapes=recipe.data.shapes,
+        precision=recipe.machine.precision,
     )
 
 
@@ -117,19 +117,6 @@ def measure(contest: Contest, model: Model, testing: Prepared) -> tuple[dict[str
     predictions = predict_prepared(model, testing)
     seconds = time.perf_counter() - began
     return measure_predictions(predictions, testing.images.labels, contest.truth), len(predictions) / seconds
-
-
-def samples_per_second(log: Sequence[dict[str, Any]]) -> float | None:
-    """Return the rate of training between the first and the last line of its log; a break between them does not count.
-
-    The steps before the first line, in which a device chooses its kernels, count only where there is no other line.
-    """
-    if not log:
-        return None
-    pairs = [(a, b) for a, b in itertools.pairwise(log) if b["seconds"] > a["seconds"]]
-    if not pairs:
-        return log[-1]["samples"] / log[-1]["seconds"] if log[-1]["seconds"] else None
-    return sum(b["samples"] - a["samples"] for a, b in pairs) / sum(b["seconds"] - a["seconds"] for a, b in pairs)
 
 
 def mean_patches(prepared: Prepared) -> float:

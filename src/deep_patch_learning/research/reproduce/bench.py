@@ -105,7 +105,7 @@ class Bench:
 
     def group(self, recipe: Recipe) -> Path:
         """Return the folder of all runs with one backbone and one recipe."""
-        return self.out / "runs" / re.sub(r"[^\w.-]+", "-", f"{recipe.backbone}-{recipe.name}")
+        return self.out / "runs" / re.sub(r"[^\w.-]+", "-", f"{recipe.model.backbone}-{recipe.name}")
 
     def prepared(self, split: str, recipe: Recipe) -> Prepared:
         """Return the images of a list with the patches of a recipe, prepared once for each list and method."""
@@ -212,27 +212,6 @@ def patch_seconds(prepared: Prepared, recipe: Recipe) -> float:
     cache = PatchCache(None, recipe_patches(recipe))
     paths = prepared.images.paths
     return float(np.mean([cache.seconds_of(path) for path in paths[:: max(1, len(paths) // TIMED)]]))
-
-
-def training_time(log: Sequence[dict[str, Any]]) -> tuple[float, float | None]:
-    """Return the seconds that a training took and its samples per second, from its log.
-
-    A run that was resumed has several clocks, each from 0; their times are added up. The speed leaves out the first entry of
-    each clock, in which the device warms up, unless there is no other.
-    """
-    seconds, steady_seconds, steady_samples = 0.0, 0.0, 0
-    before: dict[str, Any] | None = None
-    for entry in log:
-        goes_on = before is not None and entry["seconds"] >= before["seconds"]
-        took = entry["seconds"] - (before["seconds"] if before is not None and goes_on else 0.0)
-        seconds += took
-        if before is not None and goes_on:
-            steady_seconds += took
-            steady_samples += entry["samples"] - before["samples"]
-        before = entry
-    if not steady_seconds and log and log[0]["seconds"]:
-        return seconds, log[0]["samples"] / log[0]["seconds"]
-    return seconds, steady_samples / steady_seconds if steady_seconds else None
 
 
 def machine(device: str) -> str:

@@ -10,10 +10,10 @@ from deep_patch_learning.common.errors import RunError, did_you_mean
 from deep_patch_learning.common.progress import bar, console
 from deep_patch_learning.data.dataset import limited
 from deep_patch_learning.inference.stream import predict_prepared
-from deep_patch_learning.model.backbones.catalogue import check_name
+from deep_patch_learning.model.backbones.registry import check_name
 from deep_patch_learning.model.backbones.weights import check_source
 from deep_patch_learning.patches.prepare import prepare
-from deep_patch_learning.recipe.presets import choose, seed_numbers
+from deep_patch_learning.recipe.choose import choose, seed_numbers
 from deep_patch_learning.recipe.recipe import Recipe
 from deep_patch_learning.research.reproduce import plan
 from deep_patch_learning.research.reproduce.bench import Bench
@@ -73,8 +73,8 @@ class Options:
         options = {"backbone": backbone, "weights": weights, "steps": self.steps}
         given = {key: value for key, value in options.items() if value is not None}
         recipe = choose(self.recipe, "both", 0, self.changes, given)
-        check_name(recipe.backbone)
-        check_source(recipe.weights)
+        check_name(recipe.model.backbone)
+        check_source(recipe.model.weights)
         return recipe
 
     def command(self) -> str:
@@ -165,7 +165,7 @@ def announce(bench: Bench, tables: Sequence[Table], seeds: Sequence[int]) -> Non
                 for seed in seeds:
                     bench.check(way, seed, splits.trained_on)
                     folder = bench.folder(way, seed, splits.trained_on)
-                    samples = way.recipe.total_steps * way.recipe.batch_images
+                    samples = way.recipe.total_steps * way.recipe.optimiser.batch_images
                     folders[folder] = (samples, (folder / "weights.safetensors").exists())
     left = [samples for samples, done in folders.values() if not done]
     if left:

@@ -40,7 +40,7 @@ def fill_peers(bench: Bench, table: Table, seeds: Sequence[int], command: str) -
     rows.merge_rows(bench.out / f"{bench.protocol.name}_peers.csv", rows.COLUMNS, rows.KEY, written)
     peers = [_row(key, name, [o for o in found if o["peer"] == key], splits, differs) for key, name in NAMES.items()]
     theirs = paper.PEERS[bench.protocol.year]
-    network = paper.counterpart(way.recipe.backbone) or paper.VGG16
+    network = paper.counterpart(way.recipe.model.backbone) or paper.VGG16
     for row, key in zip(peers, NAMES, strict=True):
         if network in theirs.get(key, {}):
             row.paper["mAP"] = theirs[key][network]
@@ -70,7 +70,7 @@ def _csv_row(one: dict[str, Any], recipe: Recipe, splits: Splits, images: int, d
         "images": images,
         "weights": rows.weights_name(recipe),
         "recipe": recipe.name,
-        "patches": recipe.patches,
+        "patches": recipe.data.patches,
         "samples_per_second": one["train_samples_per_second"],
         "test_images_per_second": one["test_images_per_second"],
         "differs": differs,

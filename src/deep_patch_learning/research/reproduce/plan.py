@@ -91,12 +91,12 @@ def tasks_table(base: Recipe) -> Table:
 def scales_table(base: Recipe) -> Table:
     """Return the comparison of all scales with a single one, each trained and measured so."""
     base = base.replace(test_scales=())
-    if len(base.scales) < 2:
+    if len(base.data.scales) < 2:
         raise RunError(
-            f"table scales: the recipe has the one scale {base.scales[0]}. Give several: --set scales=480,688"
+            f"table scales: the recipe has the one scale {base.data.scales[0]}. Give several: --set scales=480,688"
         )
-    one = single_scale(base.scales)
-    many = f"{_count(len(base.scales))} scales"
+    one = single_scale(base.data.scales)
+    many = f"{_count(len(base.data.scales))} scales"
     single = f"one scale ({one})"
     ways = [
         _way(base, many, {}, paper.SCALES["five"]),

@@ -11,11 +11,12 @@ from deep_patch_learning.common.atomic_files import write_whole
 from deep_patch_learning.recipe.recipe import Recipe
 from deep_patch_learning.research.reproduce import paper, verdicts
 from deep_patch_learning.research.reproduce import results as rows
-from deep_patch_learning.research.reproduce.bench import Bench, Measured, training_time
+from deep_patch_learning.research.reproduce.bench import Bench, Measured
 from deep_patch_learning.research.reproduce.differences import differences
 from deep_patch_learning.research.reproduce.plan import Claim, Protocol, Splits, Table, Way
 from deep_patch_learning.research.reproduce.verdicts import Spread, Verdict
 from deep_patch_learning.runs.folder import RunFolder
+from deep_patch_learning.runs.log import training_time
 
 PerClass = dict[str, Spread | None]
 
@@ -67,7 +68,7 @@ class Result:
 def needed(protocol: Protocol, table: str, way: Way) -> list[Splits]:
     """Return what must be trained and measured for a row: for its tags and, where it finds boxes, for its CorLoc."""
     wanted = [protocol.classification]
-    if "discovery" in way.recipe.heads and protocol.discovery(table) not in wanted:
+    if "discovery" in way.recipe.model.heads and protocol.discovery(table) not in wanted:
         wanted.append(protocol.discovery(table))
     return wanted
 
@@ -180,17 +181,17 @@ def run_row(
     return {
         "table": table,
         "row": name,
-        "seed": recipe.seed,
+        "seed": recipe.machine.seed,
         **{key: found.figures.get(key) for key in FIGURES},
         "trained_on": splits.trained_on,
         "measured_on": splits.measured_on,
         "images": found.images,
-        "samples": recipe.total_steps * recipe.batch_images,
-        "backbone": recipe.backbone,
+        "samples": recipe.total_steps * recipe.optimiser.batch_images,
+        "backbone": recipe.model.backbone,
         "weights": weights_name(recipe),
         "recipe": recipe.name,
-        "scales": " ".join(map(str, recipe.scales)),
-        "patches": recipe.patches,
+        "scales": " ".join(map(str, recipe.data.scales)),
+        "patches": recipe.data.patches,
         "training_seconds": seconds,
         "samples_per_second": speed,
         "test_images_per_second": 1 / found.seconds,
@@ -204,7 +205,7 @@ def run_row(
 
 def weights_name(recipe: Recipe) -> str:
     """Return the weights of a recipe: a name such as imagenet, or a file's name, with its folder's in a run folder."""
-    path = Path(recipe.weights)
+    path = Path(recipe.model.weights)
     return f"{path.parent.name}/{path.name}" if path.stem == "weights" else path.name
 
 

@@ -10,9 +10,9 @@ from hypothesis import strategies as st
 
 from deep_patch_learning.common.boxes import area, pairwise_iou
 from deep_patch_learning.common.errors import RunError
-from deep_patch_learning.inference.loading import recipe_box_selection
-from deep_patch_learning.inference.selection import INSIDE, BoxSelection, Ranked, elect, voted
+from deep_patch_learning.recipe.build import recipe_box_selection
 from deep_patch_learning.recipe.presets import world
+from deep_patch_learning.refinement.selection import INSIDE, BoxSelection, Ranked, elect, voted
 
 LEFT, RIGHT = [0, 0, 40, 40], [60, 0, 100, 40]
 
