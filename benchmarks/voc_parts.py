@@ -61,7 +61,7 @@ REFINED = {"heads": ALL_HEADS, "patches_per_sample": 256, "vote_sharpness": 8.0,
 VOTED = REFINED | {"seeds": "vote"}
 MOVED = VOTED | {"regression": True}
 PLACED = MOVED | {"refinement_cells": 2}
-SECOND = PLACED | {"seeds": "given", "refinements": 1, "seeds_per_class": 1}
+SECOND = PLACED | {"seeds": "pseudo-boxes", "refinements": 1, "seeds_per_class": 1}
 ROWS = {
     "two heads": Row(),
     "one refinement": Row(REFINED | {"refinements": 1}),

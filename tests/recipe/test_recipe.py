@@ -2,7 +2,7 @@
 
 import pytest
 
-from deep_patch_learning.common.errors import RunError
+from deep_patch_learning.common.errors import SettingError
 from deep_patch_learning.recipe.build import recipe_patches
 from deep_patch_learning.recipe.choose import choose
 from deep_patch_learning.recipe.presets import RECIPES, modern, paper
@@ -21,7 +21,7 @@ def test_the_papers_numbers() -> None:
         recipe.data.patches_per_sample,
         recipe.model.filters,
     ) == ("mean", "absent", 0, 256)
-    assert recipe.test.box_selection == "best"
+    assert recipe.test.box_selection == "max"
     assert paper("caffenet").optimiser.head_first_steps == 0
 
 
@@ -64,7 +64,7 @@ def test_toml_there_and_back(name: str) -> None:
     ],
 )
 def test_bad_settings(text: str, words: str) -> None:
-    with pytest.raises(RunError) as caught:
+    with pytest.raises(SettingError) as caught:
         Recipe.from_toml(text)
     assert words in str(caught.value)
 
@@ -116,6 +116,6 @@ def test_the_paper_searches_as_the_original() -> None:
     ],
 )
 def test_bad_command_line(arguments: tuple, words: str) -> None:
-    with pytest.raises(RunError) as caught:
+    with pytest.raises(SettingError) as caught:
         choose(*arguments)
     assert words in str(caught.value)

@@ -1,5 +1,6 @@
 """Distilling: what learns and what does not, kill and resume, weights that a network loads."""
 
+import dataclasses
 import json
 import os
 import signal
@@ -13,7 +14,7 @@ from small_teacher import SmallTeacher
 from torch import Tensor
 
 from deep_patch_learning.cli.app import app
-from deep_patch_learning.common.errors import ModelError, RunError
+from deep_patch_learning.common.errors import ModelError, RunError, SettingError
 from deep_patch_learning.data.batch import collate, make_view
 from deep_patch_learning.data.dataset import TaggedImages
 from deep_patch_learning.model import backbones
@@ -243,7 +244,7 @@ def test_the_command_line_becomes_a_plan(tmp_path: Path) -> None:
     )
     assert Recipe.from_toml(made.recipe.to_toml()) == made.recipe
     for change, words in (("crp=9", "no setting 'crp'"), ("crop=big", "should be like 160"), ("dropout=1", "below 1")):
-        with pytest.raises(RunError, match=words):
+        with pytest.raises(SettingError, match=words):
             plan(tmp_path, "alexnet", 0, [change], {}, {})
 
 
@@ -254,9 +255,9 @@ def test_options_before_a_training(tmp_path: Path) -> None:
     assert made.folder == tmp_path / "voc-patch-layers"
     assert (made.recipe.machine.seed, made.recipe.data.min_patch_side, made.recipe.optimiser.steps) == (4, 12, 30)
     assert before_training(None, recipe, tmp_path / "voc", None, None, "resnet50") is None
-    with pytest.raises(RunError, match="belong to --patch-layers"):
+    with pytest.raises(SettingError, match="belong to --patch-layers"):
         before_training(None, recipe, tmp_path / "voc", None, "t.pth", "resnet50")
-    with pytest.raises(RunError, match="Did you mean 'distil'"):
+    with pytest.raises(SettingError, match="Did you mean 'distil'"):
         before_training("distill", recipe, tmp_path / "voc", None, None, "resnet50")
 
 

@@ -207,7 +207,7 @@ from pathlib import Path
 from deep_patch_learning.patches.prepare import prepare
 from deep_patch_learning.training.fit import train_prepared
 from deep_patch_learning.data.readers.read import read_tags
-from deep_patch_learning.training.loop import TrainingOptions
+from deep_patch_learning.training.process import TrainingOptions
 from deep_patch_learning.recipe.build import recipe_patches
 from deep_patch_learning.recipe.recipe import Recipe
 listing, config, patches, out = map(Path, sys.argv[1:])

@@ -68,13 +68,13 @@ from pathlib import Path
 from deep_patch_learning.patches.prepare import prepare
 from deep_patch_learning.training.fit import train_prepared
 from deep_patch_learning.data.readers.read import read_tags
-from deep_patch_learning.training.loop import Writing
+from deep_patch_learning.training.process import TrainingOptions
 from deep_patch_learning.recipe.build import recipe_patches
 from deep_patch_learning.recipe.recipe import Recipe
 listing, config, patches, out = map(Path, sys.argv[1:])
 recipe = Recipe.load(config)
 prepared = prepare(read_tags(listing, "train"), recipe_patches(recipe), patches)
-train_prepared(prepared, recipe, out, device="cpu", writing=Writing(log_steps=1, checkpoint_seconds=0))
+train_prepared(prepared, recipe, out, device="cpu", writing=TrainingOptions(log_steps=1, checkpoint_seconds=0))
 """
 
 
@@ -154,7 +154,7 @@ def test_a_pass_that_does_not_fit_the_memory_is_taken_in_halves(
     assert refused == [4, 4, 4]
     assert same_weights(tmp_path / "short" / "weights.safetensors", tmp_path / "plain" / "weights.safetensors")
     said = capsys.readouterr().err
-    assert said.count("4 images do not fit the device's memory at once: they pass in halves") == 1
+    assert said.count("a micro-batch of 4 images does not fit the device's memory: it is halved") == 1
 
 
 def test_one_image_too_large_for_the_memory_is_a_clear_error(

@@ -9,7 +9,7 @@ import pytest
 import torch
 from trainers import trainer
 
-from deep_patch_learning.common.errors import RunError, TrainingError
+from deep_patch_learning.common.errors import RunError, SettingError, TrainingError
 from deep_patch_learning.inference.loading import load
 from deep_patch_learning.inference.model import ImageInput, score_images
 from deep_patch_learning.model.network import ALL_HEADS, HEADS
@@ -29,7 +29,7 @@ from deep_patch_learning.training.fit import train_prepared
 @pytest.fixture(scope="module")
 def refined_recipe(small_recipe: Recipe) -> Recipe:
     return small_recipe.replace(
-        heads=ALL_HEADS, refinement_width=32, seeds="several", regression=True, box_selection="best"
+        heads=ALL_HEADS, refinement_width=32, seeds="several", regression=True, box_selection="max"
     )
 
 
@@ -194,7 +194,7 @@ def test_recipe_and_heads_by_name() -> None:
     assert choose("refined", "both", 0, [], {}).model.heads == HEADS
     assert (heads_of("all"), heads_of("both"), heads_of("refinement")) == (ALL_HEADS, HEADS, ("refinement",))
     assert heads_of("refinement,discovery") == ("discovery", "refinement")
-    with pytest.raises(RunError, match="Did you mean 'refinement'"):
+    with pytest.raises(SettingError, match="Did you mean 'refinement'"):
         heads_of("refinment")
     plain = {"vote_sharpness": 0.5, "area_power": 0.25, "patches_per_sample": 64, "refinement_cells": 1}
     assert refined().replace(name="modern", heads=HEADS, seeds="best", regression=False, **plain) == modern()
@@ -203,10 +203,10 @@ def test_recipe_and_heads_by_name() -> None:
     assert fast("lite0").refinement.refinement_cells == 3
     assert (fast().seen_at, modern().seen_at) == ((448,), modern().data.scales)
     assert choose("fast", "", 0, [], {"scales": "320"}).seen_at == (320,)  # and not still at 448
-    with pytest.raises(RunError, match="without weights they are random"):
+    with pytest.raises(SettingError, match="without weights they are random"):
         choose("fast", "", 0, [], {"backbone": "lite0"})
     assert not choose("fast", "", 0, ["freeze_backbone=false"], {"backbone": "lite0"}).optimiser.freeze_backbone
-    with pytest.raises(RunError, match="test_scales"):
+    with pytest.raises(SettingError, match="test_scales"):
         fast().replace(test_scales=(448, 8))
 
 
@@ -218,11 +218,11 @@ def test_recipe_and_heads_by_name() -> None:
         ({"seeds_per_class": 0}, "seeds_per_class = 0"),
         ({"refinement_width": -1}, "refinement_width = -1; it must be 0 or more"),
         ({"foreground": 0.05}, "the second not below the first"),
-        ({"background": float("nan")}, "overlaps from 0 to 1"),
+        ({"background": float("nan")}, "IoUs from 0 to 1"),
         ({"seed_floor": 1.5}, "it must be from 0 to 1"),
         ({"seed_share": 0.0}, "above 0 and at most 1"),
     ],
 )
 def test_bad_settings(changes: dict, words: str) -> None:
-    with pytest.raises(RunError, match=words):
+    with pytest.raises(SettingError, match=words):
         Recipe().replace(**changes)

@@ -13,7 +13,7 @@ from hypothesis import given as drawn
 from hypothesis import settings
 from hypothesis import strategies as st
 
-from deep_patch_learning.common.errors import RunError
+from deep_patch_learning.common.errors import RunError, SettingError
 from deep_patch_learning.data.batch import lay_out
 from deep_patch_learning.inference.prediction import Prediction
 from deep_patch_learning.model.network import ALL_HEADS
@@ -138,7 +138,9 @@ def test_seeds_lie_where_the_image_was_scaled_and_mirrored_to(images: list, seed
 
 @pytest.fixture(scope="module")
 def second_recipe(small_recipe: Recipe) -> Recipe:
-    return small_recipe.replace(heads=ALL_HEADS, refinement_width=16, seeds="given", seeds_per_class=2, regression=True)
+    return small_recipe.replace(
+        heads=ALL_HEADS, refinement_width=16, seeds="pseudo-boxes", seeds_per_class=2, regression=True
+    )
 
 
 def test_all_learn_from_the_pseudo_boxes_but_the_two_streams(
@@ -263,16 +265,16 @@ def test_what_a_second_round_needs(
     second_recipe: Recipe, small_recipe: Recipe, small_run: Path, small_prepared: Prepared, tmp_path: Path
 ) -> None:
     assert find_pseudo_boxes(small_prepared, small_recipe, tmp_path / "run") is None
-    with pytest.raises(RunError, match="--boxes-from RUN"):
+    with pytest.raises(SettingError, match="--boxes-from RUN"):
         find_pseudo_boxes(small_prepared, second_recipe, tmp_path / "run")
-    with pytest.raises(RunError, match="--recipe refined"):
-        small_recipe.replace(seeds="given")
+    with pytest.raises(SettingError, match="--recipe refined"):
+        small_recipe.replace(seeds="pseudo-boxes")
     for changes in ({"heads": ("refinement",)}, {"two_stream_tags": True}):
-        with pytest.raises(RunError, match="tags need another one"):
+        with pytest.raises(SettingError, match="tags need another one"):
             second_recipe.replace(**changes)
     with pytest.raises(RunError, match="knows other classes"):
         check_pseudo_box_source(second_recipe, tmp_path / "run", [small_run], ("lion",))
-    with pytest.raises(RunError, match="do not fit together"):
+    with pytest.raises(SettingError, match="do not fit together"):
         train_prepared(small_prepared, second_recipe, tmp_path / "run", device="cpu")
     only_tags = tmp_path / "tags"
     shutil.copytree(small_run, only_tags)

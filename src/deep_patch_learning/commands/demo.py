@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from rich.table import Table
 
-from deep_patch_learning.common.errors import RunError
+from deep_patch_learning.common.errors import RunError, SettingError
 from deep_patch_learning.common.progress import bar, console, number, out
 from deep_patch_learning.data.readers.read import read_tags
 from deep_patch_learning.data.truth import TrueBoxes, read_truth
@@ -40,7 +40,7 @@ SHOWN = ("mAP", "mAP_11pt", "CorLoc", "detection_mAP", "recall_at_80")
 def ways(recipe: str, seed: int, steps: int | None = None) -> dict[str, Recipe]:
     """Return the recipe of each training, in their order: a refinement and a self-training round, or the paper's two heads."""
     if recipe not in ("refined-world", "world"):
-        raise RunError(
+        raise SettingError(
             f"--recipe {recipe}: the demo has refined-world, which is the usual one, and world: the paper's two heads."
         )
     steps = steps or world().optimiser.steps

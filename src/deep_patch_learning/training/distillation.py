@@ -158,7 +158,7 @@ def build_student(recipe: Recipe, settings: Distilling, taught: tuple[int, int])
             "Give them with --weights."
         )
     bare = Recipe.of(backbone=recipe.model.backbone, heads=("discovery",), weights=recipe.model.weights)
-    network, filled = build_network(Recipe.of(backbone=bare), 1)
+    network, filled = build_network(bare, 1)
     assert filled is not None  # weights were given
     if not any(name.startswith("patch_features") for name in filled.new):
         raise ModelError(

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from torch import Tensor
 
-from deep_patch_learning.common.errors import RunError
+from deep_patch_learning.common.errors import RunError, SettingError
 from deep_patch_learning.data.batch import Batch
 from deep_patch_learning.inference.loading import check_together, load
 from deep_patch_learning.inference.prediction import Prediction
@@ -61,7 +61,9 @@ def check_pseudo_box_source(
     if not runs and waiting(out).exists():
         return
     if not runs:
-        raise RunError("recipe: seeds = 'pseudo-boxes' needs the run that finds them. Name it with --boxes-from RUN.")
+        raise SettingError(
+            "recipe: seeds = 'pseudo-boxes' needs the run that finds them. Name it with --boxes-from RUN."
+        )
     if len(runs) > 1:
         check_together(runs)
     for folder in runs:
@@ -76,7 +78,7 @@ def check_pseudo_box_source(
 
 
 def find_pseudo_boxes(
-    prepared: Prepared, recipe: Recipe, out: str | Path, source: PseudoBoxSource
+    prepared: Prepared, recipe: Recipe, out: str | Path, source: PseudoBoxSource | None = None
 ) -> list[PseudoBoxes] | None:
     """Return the boxes that the refinement of a run in `out` learns from; None where its seeds are not `pseudo-boxes`.
 
@@ -85,7 +87,7 @@ def find_pseudo_boxes(
     """
     if recipe.refinement.seeds != "pseudo-boxes":
         return None
-    images = prepared.images
+    images, source = prepared.images, source or PseudoBoxSource()
     check_pseudo_box_source(recipe, out, source.runs, images.classes)
     kept, found_before = RunFolder(out).pseudo_boxes, waiting(out)
     if kept.exists():

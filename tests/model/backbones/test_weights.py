@@ -31,7 +31,8 @@ def test_torchvision_names_find_their_layers(tmp_path: Path, alexnet_state: dict
     assert {"patch_features.fc6", "patch_features.fc7", "backbone.body.10"} <= set(report.filled)
     assert set(report.new) == {"classification.part_filters", "classification.classifier", "discovery.patch_classifier"}
     assert report.unused == ("classifier.6",)
-    assert "filled 7 layers" in str(report)
+    assert str(report) == f"weights: {file}, 7 layers; new: 2 heads"
+    assert report.details()["filled"] == report.filled  # the names go into the run folder
 
 
 def test_convolutions_alone_leave_the_patch_layers_new(tmp_path: Path, alexnet_state: dict) -> None:
@@ -39,6 +40,7 @@ def test_convolutions_alone_leave_the_patch_layers_new(tmp_path: Path, alexnet_s
     save_file({k: v.half() for k, v in alexnet_state.items() if k.startswith("features.")}, file)
     network, report = build_network(Recipe.of(backbone="alexnet", weights=str(file)), 3)
     assert {"patch_features.fc6", "patch_features.fc7"} <= set(report.new)
+    assert str(report).endswith("5 layers; new: patch layers, 2 heads")
     assert network.backbone.body[0].weight.dtype == torch.float32
 
 
@@ -148,3 +150,14 @@ def test_of_a_run_the_layers_below_its_heads_are_taken(backbone: str, tmp_path: 
             assert torch.equal(network.state_dict()[name], tensor), name
     assert report.unused == ()
     assert "discovery.patch_classifier" in report.new
+
+
+def test_weights_that_cannot_be_fetched_name_the_offline_choices(monkeypatch: pytest.MonkeyPatch) -> None:
+    from torchvision.models import ResNet50_Weights
+
+    def no_network(*_: object, **__: object) -> None:
+        raise OSError("no route to host")
+
+    monkeypatch.setattr(ResNet50_Weights, "get_state_dict", no_network)
+    with pytest.raises(ModelError, match=r"could not be fetched .*no route to host.*--weights FILE.*--recipe fast"):
+        build_network(Recipe.of(backbone="resnet50", weights="imagenet"), 3)

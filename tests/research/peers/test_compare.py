@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from deep_patch_learning.common.errors import RunError
+from deep_patch_learning.common.errors import RunError, SettingError
 from deep_patch_learning.data.truth import read_truth
 from deep_patch_learning.evaluation.discovery import corloc
 from deep_patch_learning.patches.prepare import Prepared
@@ -123,7 +123,7 @@ def test_a_misspelt_peer_gets_a_hint(small_world: Path, tmp_path: Path) -> None:
     assert found.returncode == 2
     assert found.stderr.strip() == "dpl: there is no peer 'fast-rccn'. Did you mean 'fast-rcnn'?"
     assert not (tmp_path / "out").exists()
-    with pytest.raises(RunError, match="no peer was named"):
+    with pytest.raises(SettingError, match="no peer was named"):
         chosen_peers(" , ")
     assert chosen_peers("hcp, dpl,hcp") == ("hcp", "dpl")
 

@@ -7,7 +7,7 @@ import pytest
 import torch
 from safetensors.torch import save_file
 
-from deep_patch_learning.common.errors import DataError, RunError
+from deep_patch_learning.common.errors import DataError, SettingError
 from deep_patch_learning.recipe.presets import paper
 from deep_patch_learning.recipe.settings import PAPER_SCALES
 from deep_patch_learning.research.reproduce import plan
@@ -37,7 +37,7 @@ def test_tables_share_the_training_that_is_the_same() -> None:
 def test_the_single_scale_is_the_papers_where_it_lies_between() -> None:
     assert plan.single_scale(PAPER_SCALES) == 600
     assert plan.single_scale((96, 128, 160)) == 128
-    with pytest.raises(RunError, match="Give several"):
+    with pytest.raises(SettingError, match="Give several"):
         plan.scales_table(paper("vgg16").replace(scales=(600,)))
 
 

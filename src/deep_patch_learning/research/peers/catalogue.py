@@ -11,7 +11,7 @@ import torch
 from torch import nn
 
 from deep_patch_learning.common.devices import usable_device
-from deep_patch_learning.common.errors import RunError, did_you_mean
+from deep_patch_learning.common.errors import SettingError, did_you_mean
 from deep_patch_learning.common.progress import bar, console
 from deep_patch_learning.model.network import HEADS, DeepPatchNet
 from deep_patch_learning.patches.prepare import Prepared
@@ -168,7 +168,7 @@ def chosen_peers(text: str) -> tuple[str, ...]:
     names = tuple(dict.fromkeys(name.strip() for name in text.split(",") if name.strip()))
     for name in names:
         if name not in PEERS:
-            raise RunError(f"there is no peer '{name}'.{did_you_mean(name, PEERS)}")
+            raise SettingError(f"there is no peer '{name}'.{did_you_mean(name, PEERS)}")
     if not names:
-        raise RunError(f"no peer was named.{did_you_mean('', PEERS)}")
+        raise SettingError(f"no peer was named.{did_you_mean('', PEERS)}")
     return names

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from deep_patch_learning.common.devices import usable_device
-from deep_patch_learning.common.errors import RunError, did_you_mean
+from deep_patch_learning.common.errors import RunError, SettingError, did_you_mean
 from deep_patch_learning.common.progress import bar, console
 from deep_patch_learning.data.dataset import limited
 from deep_patch_learning.inference.stream import predict_prepared
@@ -56,7 +56,7 @@ class Options:
         names = tuple(dict.fromkeys(name.strip() for name in self.table.split(",")))
         for name in names:
             if name not in (*TABLES, "all"):
-                raise RunError(f"--table {name}: not known.{did_you_mean(name, (*TABLES, 'all'))}")
+                raise SettingError(f"--table {name}: not known.{did_you_mean(name, (*TABLES, 'all'))}")
         return TABLES if "all" in names else names
 
     @property

@@ -86,6 +86,6 @@ def _recipe_clauses(recipe: Recipe) -> list[str]:
         clauses.append(f"scales {', '.join(map(str, recipe.data.scales))}")
     if recipe.data.test_scales:
         clauses.append(f"tested at {', '.join(map(str, recipe.data.test_scales))}")
-    if recipe.test.box_selection != "best" and "discovery" in recipe.model.heads:
+    if recipe.test.box_selection != "max" and "discovery" in recipe.model.heads:
         clauses.append("boxes elected by vote, the paper takes the best patch")
     return clauses

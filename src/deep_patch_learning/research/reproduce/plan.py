@@ -92,7 +92,7 @@ def scales_table(base: Recipe) -> Table:
     """Return the comparison of all scales with a single one, each trained and measured so."""
     base = base.replace(test_scales=())
     if len(base.data.scales) < 2:
-        raise RunError(
+        raise SettingError(
             f"table scales: the recipe has the one scale {base.data.scales[0]}. Give several: --set scales=480,688"
         )
     one = single_scale(base.data.scales)
