@@ -372,3 +372,24 @@ def test_a_disk_that_is_full_is_a_clear_error_and_keeps_what_was_saved(
         resource.setrlimit(resource.RLIMIT_FSIZE, before)
     assert made.run.checkpoint.read_bytes() == kept
     assert [path.name for path in made.run.folder.iterdir() if path.name.endswith(".part")] == []
+
+
+def test_making_a_trainer_sets_nothing_of_the_process(
+    small_prepared: Prepared, small_recipe: Recipe, tmp_path: Path
+) -> None:
+    torch.manual_seed(11)
+    state, precision = torch.get_rng_state(), torch.get_float32_matmul_precision()
+    first = trainer(small_prepared, small_recipe, tmp_path / "first")
+    assert torch.equal(torch.get_rng_state(), state)
+    assert torch.get_float32_matmul_precision() == precision
+    torch.manual_seed(12)  # nor do its weights depend on it
+    second = trainer(small_prepared, small_recipe, tmp_path / "second")
+    pairs = zip(first.bare.parameters(), second.bare.parameters(), strict=True)
+    assert all(torch.equal(a, b) for a, b in pairs)
+
+
+def test_filled_layers_are_listed_in_the_run(small_run: Path) -> None:
+    listed = json.loads((small_run / "layers.json").read_text())
+    assert listed["source"] == "shipped"
+    assert "backbone.body.0" in listed["filled"]
+    assert "discovery.patch_classifier" in listed["new"]

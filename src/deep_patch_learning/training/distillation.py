@@ -54,7 +54,7 @@ class Distilling:
 
 
 def distilling(backbone: str = "vgg16", steps: int = 4_000) -> Recipe:
-    """Return the recipe of distilling: 64 patches of each of 32 images a step; the convolutions stay as they are."""
+    """Return the recipe of a distillation: 64 patches of each of 32 images a step; the convolutions stay as they are."""
     return Recipe.of(
         name="distil",
         backbone=backbone,
@@ -117,7 +117,7 @@ def _fused(layer: nn.Linear, norm: nn.Module) -> nn.Linear:
 
 
 class Student(nn.Module):
-    """A network up to its patch features, with two heads for the time of distilling: classes and features of the teacher."""
+    """A network up to its patch features, with two heads for the time of distillation: classes and features of the teacher."""
 
     def __init__(
         self, backbone: Backbone, pool: nn.Module, patch_features: nn.Module, width: int, taught: tuple[int, int]
@@ -129,11 +129,13 @@ class Student(nn.Module):
         self.teacher_classes = nn.Linear(width, taught[0])
         self.teacher_features = nn.Linear(width, taught[1])
         for head in (self.teacher_classes, self.teacher_features):
-            nn.init.normal_(head.weight, std=1e-3)  # near nothing at first, so that no step goes into unlearning noise
+            nn.init.normal_(
+                head.weight, std=1e-3
+            )  # near nothing at first, so that no step is spent on unlearning noise
             nn.init.zeros_(head.bias)
 
     def forward(self, batch: Batch) -> Taught:
-        """Return what the student thinks that the teacher says of each patch."""
+        """Return the student's prediction of the teacher's output for each patch."""
         maps = self.backbone(batch.images, batch.sizes if batch.padded else None)  # (I, D, h, w)
         features = self.patch_features(self.pool(maps, batch.patches, batch.patch_image))  # (P, K)
         return Taught(self.teacher_classes(features), self.teacher_features(features))
@@ -210,7 +212,7 @@ class DistilTrainer(Trainer):
         _slow_down(self.optimiser, self.bare.backbone, settings.backbone_learning_rate)
 
     def terms(self, batch: Batch, labels: Tensor, samples: Sequence[Sample]) -> dict[str, Tensor]:
-        """Return the two distances between student and teacher; the labels are not looked at."""
+        """Return the two distances between student and teacher; the labels are not read."""
         taught = teach(self.teacher, batch, self.settings.crop)
         return distil_terms(self.network(batch), taught, self.settings)
 
@@ -224,7 +226,7 @@ class DistilTrainer(Trainer):
         same, cosine = [], []
         for step in range(self.recipe.total_steps, self.recipe.total_steps + steps):
             for layout, _, samples in self._prepare(step):
-                batch = render(layout, [self.images[v.image] for v in samples], self.fabric.device)
+                batch = render(layout, [self.images[sample.image] for sample in samples], self.fabric.device)
                 said, taught = self.network(batch), teach(self.teacher, batch, self.settings.crop)
                 same.append((said.logits.argmax(1) == taught.logits.argmax(1)).float())
                 cosine.append(F.cosine_similarity(said.features.float(), taught.features, dim=1))

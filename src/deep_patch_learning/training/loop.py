@@ -186,12 +186,14 @@ class Trainer:
 
     def _lay_out(self, samples: list[Sample]) -> MicroBatch:
         patches = [self.patches_of(sample) for sample in samples]
-        originals = [_size(self.images[v.image]) for v in samples]
-        layout = lay_out(originals, patches, samples[0].scale, [v.flip for v in samples], self.recipe.data.shapes)
-        return MicroBatch(_pinned(layout, self.fabric.device), self.labels[[v.image for v in samples]], samples)
+        originals = [_size(self.images[sample.image]) for sample in samples]
+        flips = [sample.flip for sample in samples]
+        layout = lay_out(originals, patches, samples[0].scale, flips, self.recipe.data.shapes)
+        labels = self.labels[[sample.image for sample in samples]]
+        return MicroBatch(_pinned(layout, self.fabric.device), labels, samples)
 
     def patches_of(self, sample: Sample) -> np.ndarray:
-        """Return the patches that a sample looks at, in pixels of the image."""
+        """Return the patches that a sample uses, in pixels of the image."""
         return draw_patches(self.patches[sample.image], self.recipe, sample.number)
 
     def _take_step(self, micro_batches: list[MicroBatch]) -> None:
@@ -226,7 +228,7 @@ class Trainer:
     def _add_gradient(self, micro_batch: MicroBatch) -> None:
         """Add the gradient of one micro-batch."""
         layout, labels, samples = micro_batch
-        batch = render(layout, [self.images[v.image] for v in samples], self.fabric.device)
+        batch = render(layout, [self.images[sample.image] for sample in samples], self.fabric.device)
         terms = self.terms(batch, labels.to(self.fabric.device, non_blocking=True), samples)
         share = len(labels) / self.recipe.optimiser.batch_images
         self.fabric.backward(torch.stack(list(terms.values())).sum() * share)
@@ -244,8 +246,9 @@ class Trainer:
                 f"Use fewer, --set patches_per_sample={max(patches // 2, 1)}, or smaller --scales."
             )
         self._say_once(f"a micro-batch of {largest} images does not fit the device's memory: it is halved")
-        halves = [[v[: len(v) // 2], v[len(v) // 2 :]] for _, _, v in micro_batches]
-        return [self._lay_out(part) for pair in halves for part in pair if part]
+        whole = [one.samples for one in micro_batches]
+        halves = [half for samples in whole for half in (samples[: len(samples) // 2], samples[len(samples) // 2 :])]
+        return [self._lay_out(half) for half in halves if half]
 
     def _say_once(self, words: str) -> None:
         if words not in self._said:

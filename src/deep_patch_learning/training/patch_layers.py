@@ -31,7 +31,7 @@ from deep_patch_learning.training.teacher import check_teacher_backbone, read_te
 
 @dataclass(frozen=True)
 class PatchLayers:
-    """A distilling that is planned or done: what it is made with, and its run folder."""
+    """A distillation that is planned or done: its settings and its run folder."""
 
     recipe: Recipe
     settings: Distilling
@@ -44,11 +44,11 @@ class PatchLayers:
 
     @property
     def figures(self) -> Path:
-        """What the distilling came to; the file is written last, so its presence says that all is done."""
+        """The figures of the distillation; the file is written last, so its presence says that all is done."""
         return self.folder / "figures.json"
 
     def read_figures(self) -> dict[str, Any]:
-        """Return what a finished distilling came to: steps, patches, seconds, agreement (per cent) and cosine."""
+        """Return the figures of a finished distillation: steps, patches, seconds, agreement (per cent) and cosine."""
         return json.loads(self.figures.read_text(encoding="utf-8"))
 
     def check(self) -> None:
@@ -66,7 +66,7 @@ class PatchLayers:
         ]
         if changed:
             raise RunError(
-                f"{self.folder}: holds a distilling made with other settings: {'; '.join(changed)}. "
+                f"{self.folder}: holds a distillation made with other settings: {'; '.join(changed)}. "
                 "Repeat the first command to resume it, or give a new folder with --out."
             )
 
@@ -100,7 +100,7 @@ def _typed(key: str, text: str, default: Any) -> Any:
 def before_training(
     method: str | None, recipe: Recipe, out: Path, steps: int | None, teacher: str | None, teacher_backbone: str
 ) -> PatchLayers | None:
-    """Return the distilling that comes before a training in `out`: beside it, with the same patches and seed. None without."""
+    """Return the distillation that comes before a training in `out`: beside it, with the same patches and seed; None without."""
     if method is None:
         if teacher is not None or steps is not None:
             raise SettingError(
@@ -129,7 +129,7 @@ def distil_patch_layers(
     """Return the weight file whose patch layers follow the teacher, or None when Ctrl-C ended it early.
 
     The file holds the backbone and the patch layers under the network's own names. What was begun goes on where it stopped;
-    what is finished is left as it is. Tags are not looked at. Another `teacher` can be handed in (see `DistilTrainer`).
+    what is finished is left as it is. Tags are not read. Another `teacher` can be handed in (see `DistilTrainer`).
     """
     layers.check()
     if layers.figures.exists():
@@ -155,7 +155,7 @@ def distil_patch_layers(
 
 
 def show_figures(layers: PatchLayers) -> None:
-    """Print the figures of a finished distilling in one line."""
+    """Print the figures of a finished distillation in one line."""
     found = layers.read_figures()
     console.print(
         f"{layers.weights}: {found['patches']:,} patches in {found['seconds']:.0f} s; names the teacher's class for "

@@ -48,13 +48,13 @@ class Ranks:
         """Replace every gradient by its sum over the ranks."""
         if self.size == 1:
             return
-        given = [parameter for parameter in parameters if parameter.requires_grad]
-        for parameter in given:
+        learning = [parameter for parameter in parameters if parameter.requires_grad]
+        for parameter in learning:
             if parameter.grad is None:
                 parameter.grad = torch.zeros_like(parameter)
-        flat = torch.cat([parameter.grad.flatten() for parameter in given])  # type: ignore[union-attr]
+        flat = torch.cat([parameter.grad.flatten() for parameter in learning])  # type: ignore[union-attr]
         flat = self.sum(flat)
-        for parameter, part in zip(given, flat.split([p.numel() for p in given]), strict=True):
+        for parameter, part in zip(learning, flat.split([p.numel() for p in learning]), strict=True):
             parameter.grad.copy_(part.view_as(parameter))  # type: ignore[union-attr]
 
     def sum(self, values: Tensor) -> Tensor:

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from deep_patch_learning.common.errors import DataError, RunError
+from deep_patch_learning.common.errors import DataError, SettingError
 from deep_patch_learning.common.progress import console
 from deep_patch_learning.data.dataset import UNKNOWN, TaggedImages
 from deep_patch_learning.data.readers.read import Kind, recognise
