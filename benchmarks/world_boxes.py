@@ -40,7 +40,7 @@ FIGURES = ("mAP", "detection_mAP", "detection_mAP_11pt", "recall_at_80", "instan
 SECOND = self_training_round(refined_world()).replace(name="second-world")
 # name, the network, how its boxes are picked
 WAYS = (
-    ("the paper's", world(), {"picking": "best", "boxes": "best-first"}),
+    ("the paper's", world(), {"box_selection": "max", "boxes": "best-first"}),
     ("best-first", world(), {"boxes": "best-first"}),
     ("elected", world(), {}),
     ("refined", refined_world(), {}),

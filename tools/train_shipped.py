@@ -9,7 +9,7 @@
 
 LITE0 is EfficientNet-Lite0 on ImageNet, named as the package efficientnet-lite-pytorch does. The runs whose boxes are learnt
 from are the row "long third round" of benchmarks/voc_parts.py with three seeds, trained on the same split. Boxes that were
-found before can lie beside OUT as OUT-given-boxes.jsonl, without --boxes-from. All layers learn: some minutes on a GPU.
+found before can lie beside OUT as OUT-pseudo-boxes.jsonl, without --boxes-from. All layers learn: some minutes on a GPU.
 `measure` writes results/shipped_model.csv, the twin on val with its weights in half precision as they are shipped, and
 calibrates it; `pack` fills src/deep_patch_learning/inference/shipped. `trunk` writes the layers that `--recipe fast` starts
 from: those of ImageNet, which know no photo of VOC.
