@@ -232,7 +232,7 @@ def test_the_demo_of_the_papers_two_heads(tmp_path: Path) -> None:
     from deep_patch_learning.commands.demo import rows, run_demo, ways
 
     assert list(ways("world", 0)) == ["both", "classification", "discovery"]
-    assert all(recipe.seed == 4 for recipe in ways("refined-world", 4).values())
+    assert all(recipe.machine.seed == 4 for recipe in ways("refined-world", 4).values())
     figures = run_demo(tmp_path / "demo", seed=3, train=8, test=4, steps=1, recipe="world")
     assert "refined" not in figures
     assert len(rows(figures)) == 6

@@ -5,7 +5,7 @@ from typing import Annotated
 
 import typer
 
-from deep_patch_learning.common.errors import RunError
+from deep_patch_learning.common.errors import SettingError
 
 Data = Annotated[
     Path, typer.Argument(help="A VOC folder, COCO json, CSV (image,tags), folder per class, or JSON lines.")
@@ -52,7 +52,7 @@ def scale_numbers(text: str | None) -> tuple[int, ...] | None:
     try:
         numbers = tuple(int(part) for part in text.split(","))
     except ValueError:
-        raise RunError(f"--scales {text}: wanted whole numbers with commas, such as 480,688,1200.") from None
+        raise SettingError(f"--scales {text}: wanted whole numbers with commas, such as 480,688,1200.") from None
     if min(numbers) < 16:
-        raise RunError(f"--scales {text}: none may be below 16 pixels.")
+        raise SettingError(f"--scales {text}: none may be below 16 pixels.")
     return numbers

@@ -40,7 +40,12 @@ def train(
     split: Split = None,
     val_split: ValSplit = None,
     val_share: ValShare = None,
-    recipe: Annotated[str, typer.Option(help="paper, modern, refined, fast, world or refined-world.")] = "modern",
+    recipe: Annotated[
+        str | None,
+        typer.Option(
+            help="paper, modern, refined, fast, world or refined-world. refined with a GPU, fast without, if not given."
+        ),
+    ] = None,
     backbone: Annotated[
         str | None,
         typer.Option(
@@ -85,37 +90,42 @@ def train(
     """Train on the tags of DATA. The same command again resumes; boxes are never read."""
     from deep_patch_learning.commands.calibrate import finish_with_held_out
     from deep_patch_learning.common.devices import usable_device
-    from deep_patch_learning.common.errors import RunError
+    from deep_patch_learning.common.errors import SettingError
     from deep_patch_learning.common.progress import console
     from deep_patch_learning.data.checks.names import names_written_twice
     from deep_patch_learning.data.holdout import read_apart
-    from deep_patch_learning.model.backbones.catalogue import check_name
+    from deep_patch_learning.model.backbones.registry import check_name
     from deep_patch_learning.model.backbones.weights import check_source
     from deep_patch_learning.patches.prepare import prepare
     from deep_patch_learning.recipe.build import recipe_patches
-    from deep_patch_learning.recipe.presets import SELF_TRAINING_ROUND, choose
-    from deep_patch_learning.recipe.sizing import choose_sized
+    from deep_patch_learning.recipe.choose import ask, default_recipe
+    from deep_patch_learning.recipe.presets import SELF_TRAINING_ROUND
     from deep_patch_learning.runs.folder import RunFolder
     from deep_patch_learning.training.fit import train_prepared
     from deep_patch_learning.training.patch_layers import before_training, distil_patch_layers
-    from deep_patch_learning.training.self_training import check_teacher, find_pseudo_boxes
+    from deep_patch_learning.training.self_training import PseudoBoxSource, check_pseudo_box_source, find_pseudo_boxes
 
     options = {"backbone": backbone, "weights": weights, "patches": patches, "steps": steps, "scales": scales}
     options = {key: value for key, value in options.items() if value is not None}
     if boxes_from:
         if any(change.partition("=")[0].strip() == "seeds" for change in changes):
-            raise RunError("--boxes-from and --set seeds: the boxes are the seeds. Give one of the two.")
+            raise SettingError("--boxes-from and --set seeds: the boxes are the seeds. Give one of the two.")
         changes = [*(f"{key}={value}" for key, value in SELF_TRAINING_ROUND.items()), *changes]
-    chosen = choose(recipe, heads, seed, changes, options)
-    # what can fail at once fails before an hour of patches
-    check_name(chosen.backbone)
-    check_source(chosen.weights)
-    usable_device(device)
-    check_teacher(chosen, out, boxes_from)
     run = RunFolder(out)
+    begun = run.begun_with()
+    if recipe is None:
+        recipe, why = default_recipe(device, begun)
+        console.print(why, markup=False, soft_wrap=True)
+    asked = ask(recipe, heads, seed, changes, options)
+    chosen = asked.recipe()
+    # what can fail at once fails before an hour of patches
+    check_name(chosen.model.backbone)
+    check_source(chosen.model.weights)
+    usable_device(device)
+    check_pseudo_box_source(chosen, out, boxes_from)
     images, held_out = read_apart(data, split, val_split, val_share, seed, limit)
-    check_teacher(chosen, out, boxes_from, images.classes)
-    chosen, size = choose_sized(recipe, heads, seed, changes, options, len(images), run.begun_with())
+    check_pseudo_box_source(chosen, out, boxes_from, images.classes)
+    chosen, size = asked.sized(len(images), begun)
     layers = before_training(patch_layers, chosen, out, distil_steps, teacher, teacher_backbone)
     if layers is not None:
         chosen = chosen.replace(weights=str(layers.weights))
@@ -132,7 +142,9 @@ def train(
     source |= {} if apart is None else {"val_split": val_split, "val_share": val_share}
     if layers is not None and distil_patch_layers(prepared, layers, source, device) is None:
         raise typer.Exit(130)
-    given = find_pseudo_boxes(prepared, chosen, out, boxes_from, device_or_none(device), workers)
+    given = find_pseudo_boxes(
+        prepared, chosen, out, PseudoBoxSource(boxes_from, device=device_or_none(device), workers=workers)
+    )
     source |= {"boxes_from": [str(run.resolve()) for run in boxes_from]} if boxes_from else {}
     trainer = train_prepared(prepared, chosen, out, source, device, devices=devices, held_out=apart, given=given)
     if not trainer.finished:

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from rich.table import Table
 
-from deep_patch_learning.common.errors import RunError
+from deep_patch_learning.common.errors import RunError, SettingError
 from deep_patch_learning.common.progress import bar, console, number, out
 from deep_patch_learning.data.readers.read import read_tags
 from deep_patch_learning.data.truth import TrueBoxes, read_truth
@@ -18,13 +18,14 @@ from deep_patch_learning.evaluation.discovery import corloc
 from deep_patch_learning.evaluation.measure import measure_predictions
 from deep_patch_learning.inference.loading import load
 from deep_patch_learning.inference.stream import predict_prepared
+from deep_patch_learning.model.network import HEADS
 from deep_patch_learning.patches.prepare import Prepared, prepare
 from deep_patch_learning.recipe.build import recipe_patches
 from deep_patch_learning.recipe.presets import refined_world, self_training_round, world
-from deep_patch_learning.recipe.recipe import HEADS, Recipe
+from deep_patch_learning.recipe.recipe import Recipe
 from deep_patch_learning.runs.folder import RunFolder
 from deep_patch_learning.training.fit import train_prepared
-from deep_patch_learning.training.self_training import find_pseudo_boxes
+from deep_patch_learning.training.self_training import PseudoBoxSource, find_pseudo_boxes
 
 TITLES = {
     "second": "self-training round",
@@ -39,10 +40,10 @@ SHOWN = ("mAP", "mAP_11pt", "CorLoc", "detection_mAP", "recall_at_80")
 def ways(recipe: str, seed: int, steps: int | None = None) -> dict[str, Recipe]:
     """Return the recipe of each training, in their order: a refinement and a self-training round, or the paper's two heads."""
     if recipe not in ("refined-world", "world"):
-        raise RunError(
+        raise SettingError(
             f"--recipe {recipe}: the demo has refined-world, which is the usual one, and world: the paper's two heads."
         )
-    steps = steps or world().steps
+    steps = steps or world().optimiser.steps
     paper = world(steps=steps).replace(seed=seed)
     alone = {name: paper.replace(heads=(name,)) for name in HEADS}
     if recipe == "world":
@@ -76,7 +77,7 @@ def run_demo(
     for name, chosen in recipes.items():
         source = {"path": str(listing), "split": "train"}
         given = find_pseudo_boxes(
-            training, chosen, out / "runs" / name, [out / "runs" / "refined"], cache=out / "patches"
+            training, chosen, out / "runs" / name, PseudoBoxSource([out / "runs" / "refined"], cache=out / "patches")
         )
         train_prepared(training, chosen, out / "runs" / name, source, description=name, given=given)
         predictions[name] = list(predict_prepared(load(out / "runs" / name), testing, 8, f"{name} on test images"))

@@ -42,7 +42,7 @@ def label(
         raise DataError(f"{folder}: lies in the data set {data}. Give a folder outside it with --out.")
     run = RunFolder(model)
     run.must_exist()
-    if tuple(Recipe.load(run.config).heads) == ("classification",):
+    if tuple(Recipe.load(run.config).model.heads) == ("classification",):
         raise RunError(f"{model}: only classifies and finds no boxes. Train one with --heads both or discovery.")
     loaded = load(model, device)
     images = limited(read_tags(data, split, classes=loaded.classes), limit)

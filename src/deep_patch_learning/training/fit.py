@@ -1,11 +1,12 @@
 """One training from its first step, or where it stopped, to its last: trainer, run folder, forecast, progress bar."""
 
 from collections.abc import Sequence
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Any
 
-from deep_patch_learning.common.errors import RunError
+from deep_patch_learning.common.errors import SettingError
 from deep_patch_learning.common.memory import keep_memory
 from deep_patch_learning.common.progress import bar, console
 from deep_patch_learning.patches.prepare import Prepared
@@ -14,7 +15,8 @@ from deep_patch_learning.refinement.pseudo_boxes import PseudoBoxes, keep_pseudo
 from deep_patch_learning.runs.folder import RunFolder
 from deep_patch_learning.training import forecast
 from deep_patch_learning.training.early_stopping import HeldOut, TagMeasure
-from deep_patch_learning.training.loop import Progress, Trainer, Writing
+from deep_patch_learning.training.loop import Progress, Trainer
+from deep_patch_learning.training.process import TrainingOptions
 from deep_patch_learning.training.self_training import PseudoBoxTrainer
 
 
@@ -24,7 +26,7 @@ def train_prepared(
     out: str | Path,
     source: dict[str, Any] | None = None,
     device: str = "auto",
-    writing: Writing | None = None,
+    writing: TrainingOptions | None = None,
     description: str = "training",
     trainer: Trainer | None = None,
     devices: int = 1,
@@ -35,22 +37,22 @@ def train_prepared(
 
     A `trainer` can be handed in, made with `RunFolder(out)` and the same recipe: that of a peer, for example.
     With `held_out` images weights that do well on their tags are kept, and training ends when those got clearly worse (see
-    `training.early_stop`); a trainer that is handed in sees to that itself.
-    With `given` boxes (see `second_round`) a refinement learns from them; a recipe with `seeds="given"` needs them.
+    `training.early_stopping`); a trainer that is handed in sees to that itself.
+    With `given` boxes (see `training.self_training`) a refinement learns from them; seeds = "pseudo-boxes" needs them.
     The returned trainer is not `finished` when Ctrl-C ended it early; everything is saved then too.
     """
     keep_memory(training=True)
     run = RunFolder(out)
     if trainer is None:
         measured = None if held_out is None else _measured(held_out, recipe, run)
-        if (recipe.seeds == "given") != (given is not None):
-            raise RunError(
-                f"recipe: seeds = '{recipe.seeds}' and boxes {'not ' if given is None else ''}given do not fit together."
+        if (recipe.refinement.seeds == "pseudo-boxes") != (given is not None):
+            raise SettingError(
+                f"recipe: seeds = '{recipe.refinement.seeds}' and pseudo boxes "
+                f"{'not ' if given is None else ''}given do not fit together."
             )
-        kind = Trainer if given is None else partial(PseudoBoxTrainer, given=given)
-        trainer = kind(
-            recipe, prepared.images, prepared.patches, run, device, writing, devices=devices, held_out=measured
-        )
+        kind = Trainer if given is None else partial(PseudoBoxTrainer, pseudo_boxes=given)
+        options = replace(writing or TrainingOptions(), device=device, devices=devices)
+        trainer = kind(recipe, prepared, run, options, held_out=measured)
     if trainer.ranks.first:
         # after all that may fail, so that nothing half-made is left
         run.begin(recipe, prepared.images, source or {}, None if held_out is None else held_out.images)
