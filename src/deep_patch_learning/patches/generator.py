@@ -1,14 +1,12 @@
 """What every patch generator offers, and how one is built from its name."""
 
 from dataclasses import fields
+from importlib import import_module
 from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
 
 from deep_patch_learning.common.errors import DataError, did_you_mean
-from deep_patch_learning.patches.edge_boxes.search import EdgeBoxes
-from deep_patch_learning.patches.selective_search.search import SelectiveSearch
-from deep_patch_learning.patches.sliding_window import SlidingWindow
 
 
 @runtime_checkable
@@ -31,8 +29,11 @@ class PatchGenerator(Protocol):
         """Return the boxes of one image."""
 
 
-METHODS: dict[str, type[SelectiveSearch] | type[EdgeBoxes] | type[SlidingWindow]] = {
-    method.name: method for method in (SelectiveSearch, EdgeBoxes, SlidingWindow)
+# name -> module and class; only the one that is asked for is imported
+METHODS = {
+    "selective-search": ("selective_search.search", "SelectiveSearch"),
+    "edge-boxes": ("edge_boxes.search", "EdgeBoxes"),
+    "sliding-window": ("sliding_window", "SlidingWindow"),
 }
 
 
@@ -40,7 +41,8 @@ def generator(name: str, **options: Any) -> PatchGenerator:
     """Return the patch generator of this name with these settings, such as `generator("edge-boxes", max_boxes=500)`."""
     if name not in METHODS:
         raise DataError(f"There is no patch method '{name}'.{did_you_mean(name, METHODS)}")
-    method = METHODS[name]
+    module, kind = METHODS[name]
+    method = getattr(import_module(f"deep_patch_learning.patches.{module}"), kind)
     known = [field.name for field in fields(method)]
     for option in options:
         if option not in known:
