@@ -1,4 +1,4 @@
-"""From a ranked list of hits and misses to its average precision, by the definitions in use."""
+"""Ranked hits and misses -> average precision, by the definitions in use."""
 
 import math
 from collections.abc import Iterable, Sequence
@@ -23,7 +23,7 @@ def check_definition(definition: str) -> None:
 def interpolated_ap(hits: np.ndarray, positives: int, definition: InterpolatedDefinition) -> float:
     """Return the VOC devkit's average precision, in [0, 1], of a list ranked best first; nan without positives.
 
-    `hits` (N,) bool says which ranks are right. `positives` counts all there is to find, found or not.
+    `hits` (N,) bool says which ranks are right. `positives` counts everything that is to be found, found or not.
     Both definitions read the envelope: the best precision at this recall or at any higher one.
     """
     if positives == 0:
@@ -35,7 +35,7 @@ def interpolated_ap(hits: np.ndarray, positives: int, definition: InterpolatedDe
     if definition == "all-point":
         # Recall rises by 1 / positives at each hit and nowhere else: these are the steps of the area.
         return float(envelope[hits].sum() / positives)
-    # The first rank whose recall is at least t / 10, in whole numbers: 3 / 10 >= 0.3 must not hang on rounding.
+    # The first rank whose recall is at least t / 10, in whole numbers: 3 / 10 >= 0.3 must not depend on rounding.
     first = np.searchsorted(10 * found, positives * np.arange(11))  # (11,), N where that recall is never reached
     return float(envelope[first[first < len(hits)]].sum() / 11)
 
@@ -43,7 +43,7 @@ def interpolated_ap(hits: np.ndarray, positives: int, definition: InterpolatedDe
 def recall_at(precision: float, hits: np.ndarray, positives: int) -> float:
     """Return the highest recall, in [0, 1], at which a list ranked best first has this precision; nan without positives.
 
-    `hits` and `positives` as of `interpolated_ap`. 0 where no beginning of the list is precise enough.
+    `hits` and `positives` as of `interpolated_ap`. 0 where no prefix of the list is precise enough.
     """
     if positives == 0:
         return math.nan
@@ -89,10 +89,10 @@ def mean_of_known(figures: PerClass) -> float:
 
 
 def or_none(figure: float) -> float | None:
-    """Return the figure, or None in place of nan, which JSON does not know."""
+    """Return the figure, or None in place of nan, which JSON does not have."""
     return None if math.isnan(figure) else figure
 
 
 def without_nan(figures: PerClass) -> dict[str, float | None]:
-    """Return the figures with None in place of nan, which JSON does not know."""
+    """Return the figures with None in place of nan, which JSON does not have."""
     return {name: or_none(figure) for name, figure in figures.items()}

@@ -1,4 +1,4 @@
-"""How well an image's tags are told: average precision per class, in its three definitions."""
+"""Classification figures: average precision of the tags per class, in its three definitions."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -26,7 +26,7 @@ def average_precision(scores: np.ndarray, labels: np.ndarray, definition: Defini
     """Return the average precision of one class over I images, in [0, 1]; nan when no image shows the class.
 
     `scores` (I,), higher for surer. `labels` (I,) of 1 present, 0 absent, -1 unknown; an image whose label is unknown
-    is neither a hit nor a false alarm: it is left out.
+    is neither a true nor a false positive: it is left out.
 
     - `all-point`: area under the envelope of the precision-recall curve (VOC 2010 and later).
     - `11-point`: mean of the envelope at recall 0, 0.1, ..., 1 (VOC 2007).

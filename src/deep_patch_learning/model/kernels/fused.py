@@ -1,8 +1,8 @@
 """Convolution, frozen norm, residual sum and ReLU as one kernel, forward and in training.
 
 A residual network whose batch norms are frozen is a chain of convolutions with biases: `fold_norms` makes it one. On a GPU in
-half precision `run` then passes such chains through cuDNN's fused convolutions. Left to separate kernels, the norms, sums and
-ReLUs take more time than the convolutions.
+half precision `run` then computes such chains by cuDNN's fused convolutions. With a kernel each, the norms, sums and ReLUs
+take more time than the convolutions.
 """
 
 import itertools
@@ -81,17 +81,17 @@ def _fusible(layer: nn.Module) -> bool:
 
 
 class Copies:
-    """The weights and biases of a module's convolutions in half precision, all written again by one kernel at every pass.
+    """The weights and biases of a module's convolutions in half precision, all rewritten by one kernel at every forward pass.
 
-    That a weight was changed cannot be seen from outside: fused optimisers write without raising its version. So no copy is
-    trusted from one pass to the next. A backward pass uses the copies of the latest forward pass, so the weights must not
-    change between a forward pass and its own backward.
+    Whether a weight has changed cannot be known: fused optimisers write without raising its version. So no copy is reused by
+    the next forward pass. A backward pass uses the copies of the latest forward pass, so the weights must not change between a
+    forward pass and its backward pass.
     """
 
     def __init__(self, module: nn.Module, dtype: torch.dtype) -> None:
         layers = [cast(nn.Conv2d, layer) for layer in module.modules() if _fusible(layer)]
         self._sources = [tensor.detach() for layer in layers for tensor in (layer.weight, cast(Tensor, layer.bias))]
-        # not in inference mode, or what is made while a network is only asked could not be written in training
+        # not in inference mode: tensors made there could not be written in training
         with torch.inference_mode(False):
             self._targets = [torch.empty_like(tensor, dtype=dtype) for tensor in self._sources]
         self._of = {layer: (self._targets[2 * n], self._targets[2 * n + 1]) for n, layer in enumerate(layers)}
@@ -153,7 +153,7 @@ class _ConvolveRelu(torch.autograd.Function):
     ) -> Tensor:
         out = _kernel(maps, halves, beside, way)
         ctx.save_for_backward(maps, out)
-        ctx.halved = halves[0]  # not saved as above, where being written again, with the same values, is an error
+        ctx.halved = halves[0]  # not saved as above, where rewriting it, even with equal values, is an error
         ctx.way = way
         ctx.beside = beside is not None
         return out
