@@ -43,7 +43,9 @@ def some_refinement(seed: int, **options: int) -> Refinement:
     # so wide that no two patches leave all of it at 0: those would tie, and either could be the seed
     head = Refinement(5, CLASSES, hidden=32, regression=True, **options).double()
     for parameter in head.parameters():
-        torch.nn.init.normal_(parameter, std=0.3)  # larger scores would give probabilities of 1 to the last bit, which tie
+        torch.nn.init.normal_(
+            parameter, std=0.3
+        )  # larger scores would give probabilities of 1 to the last bit, which tie
     return head
 
 

@@ -2,6 +2,7 @@
 
 import math
 from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 from typing import Literal
 
 import numpy as np
@@ -68,6 +69,24 @@ def non_interpolated_ap(scores: np.ndarray, hits: np.ndarray) -> float:
 
 
 PerClass = dict[str, float]
+
+
+@dataclass(frozen=True)
+class AveragePrecisions:
+    """Average precision of each class, in percent, by the two definitions of the VOC devkit; nan where there is none."""
+
+    all_point: PerClass
+    eleven_point: PerClass
+
+    @property
+    def mean_ap(self) -> float:
+        """Return the headline figure: the mean all-point average precision, in percent."""
+        return mean_of_known(self.all_point)
+
+    @property
+    def mean_ap_11_point(self) -> float:
+        """Return the mean 11-point average precision, in percent."""
+        return mean_of_known(self.eleven_point)
 
 
 def per_class(classes: Sequence[str], figures: Iterable[float]) -> PerClass:

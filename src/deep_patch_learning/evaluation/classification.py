@@ -10,6 +10,7 @@ from deep_patch_learning.common.errors import DplError
 from deep_patch_learning.data.dataset import ABSENT, PRESENT, UNKNOWN
 from deep_patch_learning.evaluation.average_precision import (
     DEFINITIONS,
+    AveragePrecisions,
     Definition,
     PerClass,
     check_definition,
@@ -53,26 +54,14 @@ def average_precision(scores: np.ndarray, labels: np.ndarray, definition: Defini
 
 
 @dataclass(frozen=True)
-class ClassificationReport:
+class ClassificationReport(AveragePrecisions):
     """Average precision of each class, in percent, by the three definitions; nan for a class that no image shows.
 
     `positives` counts the images that show each class. The means are over the classes with at least one.
     """
 
-    all_point: PerClass
-    eleven_point: PerClass
     non_interpolated: PerClass
     positives: dict[str, int]
-
-    @property
-    def mean_ap(self) -> float:
-        """Return the headline figure: the mean all-point average precision, in percent."""
-        return mean_of_known(self.all_point)
-
-    @property
-    def mean_ap_11_point(self) -> float:
-        """Return the mean 11-point average precision, in percent."""
-        return mean_of_known(self.eleven_point)
 
     @property
     def mean_ap_non_interpolated(self) -> float:

@@ -12,6 +12,7 @@ import numpy as np
 
 from deep_patch_learning.data.truth import TrueBoxes
 from deep_patch_learning.evaluation.average_precision import (
+    AveragePrecisions,
     PerClass,
     interpolated_ap,
     mean_of_known,
@@ -92,28 +93,16 @@ def corloc(
 
 
 @dataclass(frozen=True)
-class DetectionReport:
+class DetectionReport(AveragePrecisions):
     """Detection average precision of each class, in percent; nan for a class without a box that counts.
 
     `recall_at_80` is the recall at a precision of 80 %. `boxes` counts the true boxes that are to be found: those that are not
     difficult.
     """
 
-    all_point: PerClass
-    eleven_point: PerClass
     recall_at_80: PerClass
     boxes: dict[str, int]
     rule: str
-
-    @property
-    def mean_ap(self) -> float:
-        """Return the mean all-point average precision, in percent."""
-        return mean_of_known(self.all_point)
-
-    @property
-    def mean_ap_11_point(self) -> float:
-        """Return the mean 11-point average precision, in percent."""
-        return mean_of_known(self.eleven_point)
 
     def as_dict(self) -> dict[str, Any]:
         """Return the figures in percent, ready for JSON, and the rule they were counted by."""
