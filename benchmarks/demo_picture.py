@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 from PIL import Image
 
-from deep_patch_learning.common.boxes import pairwise_iou
+from deep_patch_learning.common.boxes import box_iou
 from deep_patch_learning.common.drawing import draw_verdict
 from deep_patch_learning.data.dataset import limited
 from deep_patch_learning.data.readers.read import read_tags
@@ -34,7 +34,7 @@ def main() -> None:
         tagged = np.flatnonzero(images.labels[i] == 1)
         boxes = found.best_boxes[tagged]
         right = [
-            pairwise_iou(box[None], truth[i].of_class(c)).max() >= 0.5 for c, box in zip(tagged, boxes, strict=True)
+            box_iou(box[None], truth[i].of_class(c)).max() >= 0.5 for c, box in zip(tagged, boxes, strict=True)
         ]
         image = Image.fromarray(images.read(i))
         large = image.resize((image.width * ENLARGED, image.height * ENLARGED), Image.Resampling.LANCZOS)

@@ -28,7 +28,8 @@ from torchvision.ops import batched_nms, box_iou, roi_pool
 
 from deep_patch_learning.data.batch import lay_out, render
 from deep_patch_learning.data.dataset import TaggedImages
-from deep_patch_learning.inference.model import BoxSelection, ImageInput, Model
+from deep_patch_learning.inference.model import ImageInput, Model, PredictSettings
+from deep_patch_learning.inference.selection import BoxSelection
 from deep_patch_learning.patches import generator
 from deep_patch_learning.recipe.build import build_network
 from deep_patch_learning.recipe.presets import modern
@@ -255,12 +256,9 @@ def test_speed(folder: Path, common: dict, quick: bool) -> list[dict]:
         model = Model(
             network,
             images.classes,
-            PAPER_SCALES,
+            PredictSettings(PAPER_SCALES, 48, "bf16-mixed", BoxSelection(True)),
             generator("sliding-window"),
             "cuda",
-            box_selection=BoxSelection(True),
-            shapes=48,
-            precision="bf16-mixed",
         )
         plain = Plain(backbone).cuda().eval()
 
@@ -299,10 +297,8 @@ def against_hcp(
     """Return our test time with 2,000 patches at five scales beside that of HCP with its 500 crops, as in the paper."""
     parts = build_network(backbone, CLASSES, ("discovery",))[0]
     network = build_hcp(parts, parts.patch_features.width, CLASSES)
-    model = Model(
-        network, images.classes, (600,), generator("sliding-window"), "cuda", box_selection=BoxSelection(True), shapes=48,
-        precision="bf16-mixed",
-    )  # fmt: skip
+    settings = PredictSettings((600,), 48, "bf16-mixed", BoxSelection(True))
+    model = Model(network, images.classes, settings, generator("sliding-window"), "cuda")
     few = [image._replace(patches=image.patches[:500]) for image in ready[:16]]
     list(model.predict_images(few, 1))
     theirs = seconds(lambda: list(model.predict_images(few, 1))) / len(few)

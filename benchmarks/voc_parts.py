@@ -134,7 +134,7 @@ def measure_row(name: str, options: argparse.Namespace, seed: int) -> None:
     testing = prepared(options, options.test_split, recipe)
     model = load(folder, options.device if options.device != "auto" else None, scales=TEST_SCALES)
     began = time.perf_counter()
-    found = predict_prepared(model, testing, description=f"{name}, {seed}")
+    found = list(predict_prepared(model, testing, description=f"{name}, {seed}"))
     spent = time.perf_counter() - began
     figures = measure_predictions(found, testing.images.labels, read_truth(options.data, testing.images))
     seconds, speed = training_time(RunFolder(folder).read_log())

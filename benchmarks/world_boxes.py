@@ -17,7 +17,7 @@ import numpy as np
 import torch
 from sklearn.metrics import roc_auc_score
 
-from deep_patch_learning.common.boxes import area, pairwise_iou
+from deep_patch_learning.common.boxes import area, box_iou
 from deep_patch_learning.data.readers.read import read_tags
 from deep_patch_learning.data.truth import TrueBoxes, read_truth
 from deep_patch_learning.data.world import World, make_world
@@ -86,13 +86,13 @@ def told(model: Model, ready: Prepared, predictions: list[Prediction], truth: li
     for i, (found, true) in enumerate(zip(predictions, truth, strict=True)):
         patches = ready.patches[i].astype(np.float32)
         raw = model.scores([ImageInput(found.name, ready.images.read(i), patches)])[0].patches / len(model.scales)
-        boxes, heard = torch.from_numpy(patches), torch.from_numpy(raw)
-        rows = model.box_selection.rank_scores(boxes, heard, 1).rows[:, :1]
-        agrees = agreement(boxes, heard, rows)[:, 0]
+        boxes, raw_scores = torch.from_numpy(patches), torch.from_numpy(raw)
+        rows = model.settings.box_selection.rank_scores(boxes, raw_scores, 1).rows[:, :1]
+        agrees = agreement(boxes, raw_scores, rows)[:, 0]
         for c in np.flatnonzero(ready.images.labels[i] == 1):
             box, own = patches[rows[c]].reshape(1, 4), found.found_classes == c
             on = true.boxes[true.classes == c]
-            iou = pairwise_iou(box, on)[0]
+            iou = box_iou(box, on)[0]
             held = iou / (1 + iou) * (area(box) + area(on)) / area(box)
             right.append(iou.max() >= 0.5)
             part.append(iou.max() < 0.5 and held.max() >= 0.8)
@@ -127,12 +127,12 @@ def main() -> None:
         for name, listing in zip(("ordinary", "crowded"), listings, strict=True):
             for way, recipe, changes in WAYS:
                 model = load(options.out / f"w{seed}" / f"run-{recipe.name}", "cpu")
-                model.box_selection = recipe_box_selection(recipe.replace(**changes))
+                model = model.with_settings(box_selection=recipe_box_selection(recipe.replace(**changes)))
                 tags = read_tags(listing, options.split, classes=model.classes)
                 ready = prepare(tags, model.patch_generator, options.out / f"w{seed}" / "patches")
                 truth = read_truth(listing, ready.images)
                 assert truth is not None
-                found = predict_prepared(model, ready, description=f"{name}, {way}")
+                found = list(predict_prepared(model, ready, description=f"{name}, {way}"))
                 row: dict = {"seed": seed, "world": name, "split": options.split, "boxes": way}
                 measured = measure_predictions(found, ready.images.labels, truth)
                 row |= {key: round(measured[key], 2) for key in FIGURES}

@@ -5,7 +5,7 @@ import json
 import numpy as np
 import pytest
 
-from deep_patch_learning.common.boxes import outside, pairwise_iou
+from deep_patch_learning.common.boxes import box_iou, outside
 from deep_patch_learning.common.errors import DataError
 from deep_patch_learning.data.images import read_image
 from deep_patch_learning.data.world import CLASSES, World, draw_scene, make_world
@@ -91,7 +91,7 @@ def _corloc(scenes, box):
     for _, objects in scenes:
         for tag in {thing.tag for thing in objects}:
             true = np.array([thing.box for thing in objects if thing.tag == tag])
-            hits.append(pairwise_iou(np.array([box]), true).max() >= 0.5)
+            hits.append(box_iou(np.array([box]), true).max() >= 0.5)
     return np.mean(hits)
 
 

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from deep_patch_learning.common.boxes import pairwise_iou
+from deep_patch_learning.common.boxes import box_iou
 from deep_patch_learning.data.truth import TrueBoxes
 from deep_patch_learning.evaluation.average_precision import interpolated_ap, recall_at
 from deep_patch_learning.evaluation.discovery import corloc, detection_mean_ap, instance_recall
@@ -125,7 +125,7 @@ def test_half_open_iou_is_the_devkits_plus_one_iou():
     devkit = shared / (areas[0] + areas[1] - shared)
     ours = inclusive - np.array([1, 1, 0, 0])
     assert np.array_equal(paired_iou(ours[0], ours[1]), devkit)
-    assert np.array_equal(np.diagonal(pairwise_iou(ours[0], ours[1])), devkit)
+    assert np.array_equal(np.diagonal(box_iou(ours[0], ours[1])), devkit)
 
 
 def test_detection_hand_worked():

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 import torch
 
-from deep_patch_learning.common.boxes import pairwise_iou
+from deep_patch_learning.common.boxes import box_iou
 from deep_patch_learning.inference.selection import agreement
 
 
@@ -13,13 +13,15 @@ def test_is_the_slow_mean(seed: int) -> None:
     random = np.random.default_rng(seed)
     corner = random.integers(0, 60, (15, 2))
     boxes = np.concatenate([corner, corner + random.integers(4, 60, (15, 2))], axis=1)
-    heard, rows = random.normal(0, 3, (15, 4)), random.integers(0, 15, (4, 2))
-    found = agreement(torch.tensor(boxes).double(), torch.tensor(heard), torch.tensor(rows), 0.7)
+    scores, rows = random.normal(0, 3, (15, 4)), random.integers(0, 15, (4, 2))
+    found = agreement(torch.tensor(boxes).double(), torch.tensor(scores), torch.tensor(rows), 0.7)
     for c in range(4):
         for place, row in enumerate(rows[c]):
-            voices = [np.exp(0.7 * heard[p, c]) for p in range(15)]
-            iou = pairwise_iou(boxes[row], boxes)[0]
-            assert found[c, place] == pytest.approx(sum(v * o for v, o in zip(voices, iou, strict=True)) / sum(voices))
+            weights = [np.exp(0.7 * scores[p, c]) for p in range(15)]
+            iou = box_iou(boxes[row], boxes)[0]
+            assert found[c, place] == pytest.approx(
+                sum(v * o for v, o in zip(weights, iou, strict=True)) / sum(weights)
+            )
 
 
 def test_a_box_that_stands_alone_is_agreed_on_less() -> None:

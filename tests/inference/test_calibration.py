@@ -288,10 +288,10 @@ def test_a_run_is_calibrated_and_loaded(
     run = tmp_path / "run"
     shutil.copytree(small_run, run)
     held_out = prepare(read_tags(small_world, "test"), recipe_patches(small_recipe), tmp_path / "patches")
-    plain = predict_prepared(dpl.load(run, "cpu"), held_out)
+    plain = list(predict_prepared(dpl.load(run, "cpu"), held_out))
     found = calibrate_run(run, held_out, {"split": "test"}, "cpu")
     assert json.loads((run / "calibration.json").read_text())["fitted_on"] == {"split": "test"}
-    shown = predict_prepared(dpl.load(run, "cpu"), held_out)
+    shown = list(predict_prepared(dpl.load(run, "cpu"), held_out))
     scores = np.stack([prediction.tag_scores for prediction in plain])
     np.testing.assert_allclose(
         [prediction.probabilities for prediction in shown], found.probabilities(scores), rtol=1e-5

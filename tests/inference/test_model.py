@@ -7,14 +7,15 @@ import pytest
 import torch
 
 import deep_patch_learning as dpl
-import deep_patch_learning.inference.model as predict_module
-from deep_patch_learning.common.boxes import pairwise_iou
+import deep_patch_learning.inference.model as model_module
+from deep_patch_learning.common.boxes import box_iou
 from deep_patch_learning.common.errors import RunError
 from deep_patch_learning.data.batch import collate, make_view
 from deep_patch_learning.data.readers.read import read_tags
 from deep_patch_learning.inference.loading import load
-from deep_patch_learning.inference.model import BoxSelection, ImageInput, Model, score_images
-from deep_patch_learning.inference.selection import voted
+from deep_patch_learning.inference.model import ImageInput, Model
+from deep_patch_learning.inference.scoring import score_images
+from deep_patch_learning.inference.selection import BoxSelection, voted
 from deep_patch_learning.patches.prepare import Prepared, prepare
 from deep_patch_learning.recipe.build import recipe_patches
 from deep_patch_learning.recipe.recipe import Recipe
@@ -39,15 +40,13 @@ def test_scales_add_up_as_in_the_authors_program(model: Model, images: list[Imag
     image = images[0]
     with torch.no_grad():
         each = [model.network(collate([make_view(image.image, image.patches, s)])) for s in SCALES]
-    (scores,) = score_images(model.network, [image], SCALES)
+    (scores,) = score_images(model.network, [image], model.settings)
     expected = np.mean([s.patches.detach().numpy().max(axis=0) for s in each], axis=0)
     np.testing.assert_allclose(scores.discovery, expected, rtol=1e-5, atol=1e-5)
     classification = np.mean([s.classification.detach().numpy()[0] for s in each], axis=0)
     np.testing.assert_allclose(scores.classification, classification, rtol=1e-5, atol=1e-5)
     np.testing.assert_allclose(scores.patches, sum(s.patches.detach().numpy() for s in each), rtol=1e-4, atol=1e-4)
-    voting, model.box_selection = model.box_selection, BoxSelection()
-    found = next(model.predict_images([image]))
-    model.box_selection = voting
+    found = next(model.with_settings(box_selection=BoxSelection()).predict_images([image]))
     np.testing.assert_allclose(found.image_scores, expected + classification, rtol=1e-4, atol=1e-4)
     assert np.array_equal(found.best_boxes, image.patches[scores.patches.argmax(axis=0)])
 
@@ -64,27 +63,25 @@ def test_boxes_of_a_class_hardly_overlap_and_come_best_first(model: Model, image
     found = next(model.predict_images(images[:1]))
     for c in range(len(found.classes)):
         mine = found.found_classes == c
-        iou = pairwise_iou(found.found_boxes[mine], found.found_boxes[mine])
+        iou = box_iou(found.found_boxes[mine], found.found_boxes[mine])
         assert (iou[~np.eye(len(iou), dtype=bool)] <= 0.35).all()
-        assert 1 <= mine.sum() <= model.boxes_per_class
+        assert 1 <= mine.sum() <= model.settings.boxes_per_class
         assert np.array_equal(found.found_boxes[mine][0], found.best_boxes[c])
     assert (np.diff(found.found_scores) <= 0).all()
 
 
 def test_elected_boxes_begin_with_the_same_best_and_lie_apart(model: Model, images: list[ImageInput]) -> None:
     by_score = next(model.predict_images(images[:1]))
-    before, model.box_selection = model.box_selection, BoxSelection(True, elections=4, overlap=0.35)
-    elected = next(model.predict_images(images[:1]))
-    most, model.boxes_per_class = model.boxes_per_class, 2
-    two = next(model.predict_images(images[:1]))
-    model.box_selection, model.boxes_per_class = before, most
+    electing = model.with_settings(box_selection=BoxSelection(True, elections=4, overlap=0.35))
+    elected = next(electing.predict_images(images[:1]))
+    two = next(electing.with_settings(boxes_per_class=2).predict_images(images[:1]))
     assert np.bincount(two.found_classes).max() == 2
     assert np.array_equal(elected.best_boxes, by_score.best_boxes)
     for c in range(len(elected.classes)):
         mine = elected.found_boxes[elected.found_classes == c]
         assert np.array_equal(mine[0], elected.best_boxes[c])
         assert 1 <= len(mine) <= 4
-        iou = pairwise_iou(mine, mine)
+        iou = box_iou(mine, mine)
         assert (iou[~np.eye(len(iou), dtype=bool)] <= 0.35).all()
     assert (np.diff(elected.found_scores) <= 0).all()
 
@@ -93,7 +90,7 @@ def test_too_little_memory_makes_the_chunks_smaller_and_nothing_else(
     model: Model, images: list[ImageInput], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     expected = next(model.predict_images(images[:1]))
-    whole, chunks = predict_module.score_on_device, []
+    whole, chunks = model_module.score_on_device, []
 
     def scarce(*arguments: object) -> object:
         chunks.append(arguments[-1])
@@ -101,19 +98,32 @@ def test_too_little_memory_makes_the_chunks_smaller_and_nothing_else(
             raise torch.cuda.OutOfMemoryError("CUDA out of memory. Tried to allocate 2.00 GiB.")
         return whole(*arguments)
 
-    monkeypatch.setattr(predict_module, "score_on_device", scarce)
-    before = model._chunk
+    monkeypatch.setattr(model_module, "score_on_device", scarce)
     most = 2_000
-    try:
-        found = next(model.predict_images(images[:1]))
-        assert chunks == [8_000, 4_000, 2_000]
-        np.testing.assert_allclose(found.image_scores, expected.image_scores, rtol=1e-4, atol=1e-5)
-        assert "2000 patches pass at once from now on" in capsys.readouterr().err
-        most = 0
-        with pytest.raises(RunError, match="Use smaller --scales, or --device cpu"):
-            next(model.predict_images(images[:1]))
-    finally:
-        model._chunk = before
+    found = next(model.predict_images(images[:1]))
+    assert chunks == [8_000, 4_000, 2_000]
+    np.testing.assert_allclose(found.image_scores, expected.image_scores, rtol=1e-4, atol=1e-5)
+    assert "2000 patches pass at once from now on" in capsys.readouterr().err
+    most = 0
+    with pytest.raises(RunError, match="Use smaller --scales, or --device cpu"):
+        next(model.predict_images(images[:1]))
+
+
+def test_a_later_call_has_all_memory_again(
+    model: Model, images: list[ImageInput], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    whole, chunks = model_module.score_on_device, []
+
+    def scarce_once(*arguments: object) -> object:
+        chunks.append(arguments[-1])
+        if len(chunks) == 1:
+            raise torch.cuda.OutOfMemoryError("CUDA out of memory. Tried to allocate 2.00 GiB.")
+        return whole(*arguments)
+
+    monkeypatch.setattr(model_module, "score_on_device", scarce_once)
+    list(model.predict_images(images[:1]))
+    list(model.predict_images(images[:1]))
+    assert chunks == [8_000, 4_000, 8_000]
 
 
 def test_a_vote_elects_the_whole_over_the_part() -> None:
@@ -121,7 +131,7 @@ def test_a_vote_elects_the_whole_over_the_part() -> None:
     part = np.array([[40, 40, 50, 50]])
     patches = torch.from_numpy(np.concatenate([part, whole])).float()
     scores = torch.tensor([[2.0], [1.8], [1.7], [1.6], [1.7]])
-    changed = voted(patches, scores)
+    changed = voted(patches, scores, scores, BoxSelection(True))
     assert changed[:, 0].argmax() in (1, 2, 3, 4)
     kept = torch.arange(5) != changed[:, 0].argmax()
     assert torch.equal(changed[kept], scores[kept])
@@ -133,13 +143,14 @@ def test_a_vote_is_the_slow_sum() -> None:
     corner = rng.integers(0, 50, (20, 2))
     patches = np.concatenate([corner, corner + rng.integers(5, 50, (20, 2))], axis=1)
     scores = rng.normal(size=(20, 3)).astype(np.float32)
-    iou = pairwise_iou(patches, patches)
+    iou = box_iou(patches, patches)
     area = (patches[:, 2:] - patches[:, :2]).prod(axis=1)
     for sharpness, power in ((1.0, 0.0), (3.0, 0.0), (1.5, 0.7)):
-        found = voted(torch.from_numpy(patches).float(), torch.from_numpy(scores) / 2, sharpness, power)
+        halved = torch.from_numpy(scores) / 2
+        found = voted(torch.from_numpy(patches).float(), halved, halved, BoxSelection(True, sharpness, power))
         for c in range(3):
-            heard = np.exp(sharpness * scores[:, c] / 2)
-            votes = [sum(iou[i, j] * heard[j] for j in range(20)) * area[i] ** power for i in range(20)]
+            weights = np.exp(sharpness * scores[:, c] / 2)
+            votes = [sum(iou[i, j] * weights[j] for j in range(20)) * area[i] ** power for i in range(20)]
             assert found[:, c].argmax() == int(np.argmax(votes))
 
 

@@ -43,7 +43,7 @@ def sigmoid(value):
 def test_tags_are_the_likely_classes_likeliest_first(found):
     assert [tag.name for tag in found.tags] == ["dog", "sofa"]  # sofa: probability exactly 0.5
     assert found.tags[0].probability == pytest.approx(sigmoid(3.0))
-    assert found.tags[0].score == 6.0
+    assert found.tags[0].score == 3.0
 
 
 def test_a_network_with_one_head_takes_the_sigmoid_of_its_score(found):
@@ -121,7 +121,7 @@ def test_prints_what_a_reader_wants(found):
     assert repr(found) == "<Prediction 'room.jpg' 100x80: dog 95%, sofa 50%; 3 boxes>"
     assert repr(found.top(1)).endswith("; 1 box>")
     assert "no tags; 0 boxes" in repr(found.filter(min_probability=1))
-    assert repr(found.tags[0]) == "Tag('dog', probability=0.95, score=6.00)"
+    assert repr(found.tags[0]) == "Tag('dog', probability=0.95, score=3.00)"
     assert repr(found[0]) == "FoundBox('dog', box=(10, 10, 60, 60), probability=0.98, score=4.00)"
 
 

@@ -8,7 +8,7 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from deep_patch_learning.common.boxes import area, pairwise_iou
+from deep_patch_learning.common.boxes import area, box_iou
 from deep_patch_learning.common.errors import RunError
 from deep_patch_learning.inference.loading import recipe_box_selection
 from deep_patch_learning.inference.selection import INSIDE, BoxSelection, Ranked, elect, voted
@@ -19,13 +19,13 @@ LEFT, RIGHT = [0, 0, 40, 40], [60, 0, 100, 40]
 
 def slow(boxes: np.ndarray, scores: np.ndarray, most: int, part_weight: float, overlap: float) -> list[tuple]:
     """Return (row, score) of one class as `elect` should, in float64 and one patch at a time."""
-    iou, areas = pairwise_iou(boxes, boxes), area(boxes)
+    iou, areas = box_iou(boxes, boxes), area(boxes)
     standing, lowered, found = set(range(len(boxes))), set(), []
     for _ in range(min(most, len(boxes))):
         if not standing:
             break
-        heard = {j: math.exp(scores[j] - scores.max()) * (part_weight if j in lowered else 1) for j in standing}
-        votes = {i: sum(iou[i, j] * heard[j] for j in sorted(standing)) for i in sorted(standing)}
+        weights = {j: math.exp(scores[j] - scores.max()) * (part_weight if j in lowered else 1) for j in standing}
+        votes = {i: sum(iou[i, j] * weights[j] for j in sorted(standing)) for i in sorted(standing)}
         best = max(votes.values())
         row = next(i for i in sorted(standing) if votes[i] >= best * (1 - 1e-9))
         taken = {j for j in standing if j == row or iou[row, j] > overlap}
@@ -58,7 +58,7 @@ def patches(draw: st.DrawFn) -> tuple[np.ndarray, np.ndarray]:
 def test_is_the_slow_election(drawn: tuple, most: int, part_weight: float, overlap: float) -> None:
     boxes, scores = drawn
     tensors = torch.tensor(boxes), torch.tensor(scores)
-    found = elect(*tensors, tensors[1], most, part_weight=part_weight, overlap=overlap)
+    found = elect(*tensors, tensors[1], BoxSelection(True, elections=most, part_weight=part_weight, overlap=overlap))
     for c in range(3):
         expected = slow(boxes, scores[:, c], most, part_weight, overlap)
         assert [row for row, _ in of_class(found, c)] == [row for row, _ in expected]
@@ -78,7 +78,7 @@ def test_the_first_box_is_the_one_a_vote_elects(drawn: tuple, way: tuple[float, 
         assert torch.equal(one.rows[:, 0], several.rows[:, 0])
         torch.testing.assert_close(one.scores[:, 0], several.scores[:, 0])
         assert (several.scores[:, :-1] >= several.scores[:, 1:]).all()
-    winners = voted(boxes, totals / scales, *way).argmax(dim=0)
+    winners = voted(boxes, totals / scales, totals / scales, alone).argmax(dim=0)
     assert torch.equal(winners, elected.rank_scores(boxes, totals, scales).rows[:, 0])
 
 
@@ -113,12 +113,13 @@ def test_an_elected_box_takes_the_best_score_of_what_it_explains() -> None:
 
 def test_of_equal_votes_the_first_patch_wins() -> None:
     boxes = torch.tensor([RIGHT, LEFT, [0, 60, 40, 100]]).float()
-    found = elect(boxes, torch.zeros(3, 2), torch.zeros(3, 2), 3)
+    found = elect(boxes, torch.zeros(3, 2), torch.zeros(3, 2), BoxSelection(True, elections=3))
     assert found.rows.tolist() == [[0, 1, 2], [0, 1, 2]]
 
 
 def test_fewer_boxes_than_asked_for_leave_no_score() -> None:
-    found = elect(torch.tensor([LEFT, LEFT, RIGHT]).float(), torch.ones(3, 1), torch.ones(3, 1), 3)
+    boxes, scores = torch.tensor([LEFT, LEFT, RIGHT]).float(), torch.ones(3, 1)
+    found = elect(boxes, scores, scores, BoxSelection(True, elections=3))
     assert [row for row, _ in of_class(found)] == [0, 2]
     assert found.scores[0, 2] == -math.inf
 

@@ -70,7 +70,7 @@ def test_on_photos(voc: Path) -> None:
 
     model = dpl.load(device="cpu")
     images = limited(read_tags(voc, "val"), 60)
-    found = predict_prepared(model, prepare(images, model.patch_generator))
+    found = list(predict_prepared(model, prepare(images, model.patch_generator)))
     figures = measure_predictions(found, images.labels, read_truth(voc, images))
     assert figures["mAP"] > 75
     assert figures["CorLoc"] > 45

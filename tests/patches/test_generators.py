@@ -88,7 +88,7 @@ def test_an_object_in_plain_sight_is_found_early(method, overlap):
     image = np.full((240, 320, 3), 200, np.uint8)
     image[60:160, 80:220] = (180, 30, 40)
     found = generator(method)(image)[:20]
-    assert box_tools.pairwise_iou(np.array([[80, 60, 220, 160]]), found).max() > overlap
+    assert box_tools.box_iou(np.array([[80, 60, 220, 160]]), found).max() > overlap
 
 
 @pytest.mark.parametrize("method", ["selective-search", "edge-boxes"])

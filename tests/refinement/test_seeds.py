@@ -8,6 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from torchvision.ops import box_iou, nms
 
+from deep_patch_learning.common import boxes as box_tools
 from deep_patch_learning.common.errors import ModelError
 from deep_patch_learning.refinement.seeds import (
     Best,
@@ -15,7 +16,6 @@ from deep_patch_learning.refinement.seeds import (
     SeedRule,
     Several,
     Vote,
-    apart,
     find_seeds,
     seed_rule,
 )
@@ -114,7 +114,7 @@ def test_several_are_those_of_torchvisions_suppression(
 def test_fixed_rounds_equal_torchvisions_suppression(count: int, most: int, seed: int, overlap: float) -> None:
     boxes, scores, _ = some_case([count], 1, seed)
     order = scores[0, :, 0].argsort(descending=True)
-    places, real = apart(boxes[0, order], torch.ones(count, dtype=torch.bool), overlap, most)
+    places, real = box_tools.nms(boxes[0, order], torch.ones(count, dtype=torch.bool), overlap, most)
     expected = nms(boxes[0, order], scores[0, order, 0], overlap)[:most]
     assert places[real].tolist() == expected.tolist()
     assert real.tolist() == [place < len(expected) for place in range(most)]  # those that are not real come last

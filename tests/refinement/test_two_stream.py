@@ -7,7 +7,7 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from deep_patch_learning.common.boxes import overlaps
+from deep_patch_learning.common import boxes as box_tools
 from deep_patch_learning.model.by_image import PatchRows, by_image, by_patch, patch_rows
 from deep_patch_learning.refinement.heads import TwoStreamHead
 from deep_patch_learning.refinement.losses import two_stream_loss
@@ -112,6 +112,6 @@ def test_overlaps_are_torchvisions(first: int, second: int, seed: int) -> None:
     generator = torch.Generator().manual_seed(seed)
     corners = torch.rand(3, first + second, 2, generator=generator, dtype=torch.float64) * 10
     boxes = torch.cat((corners, corners + 1 + torch.rand(corners.shape, generator=generator) * 10), dim=2)
-    found = overlaps(boxes[:, :first], boxes[:, first:])
+    found = box_tools.box_iou(boxes[:, :first], boxes[:, first:])
     for i in range(3):
         torch.testing.assert_close(found[i], box_iou(boxes[i, :first], boxes[i, first:]))

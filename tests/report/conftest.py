@@ -17,7 +17,7 @@ from PIL import Image
 
 from deep_patch_learning.data.dataset import TaggedImages
 from deep_patch_learning.data.truth import TrueBoxes
-from deep_patch_learning.inference.model import Model
+from deep_patch_learning.inference.model import Model, PredictSettings
 from deep_patch_learning.inference.prediction import Prediction
 from deep_patch_learning.patches.sliding_window import SlidingWindow
 from deep_patch_learning.recipe.build import build_network
@@ -78,7 +78,7 @@ def make_model(
     if network.classification is not None:  # larger weights than a new network has, so that responses differ
         torch.nn.init.normal_(network.classification.part_filters.weight)
         torch.nn.init.normal_(network.classification.classifier.weight)
-    return Model(network, CLASSES, (64,), SlidingWindow(), device="cpu")
+    return Model(network, CLASSES, PredictSettings((64,)), SlidingWindow(), "cpu")
 
 
 @pytest.fixture

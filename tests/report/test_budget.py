@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from deep_patch_learning.data.dataset import TaggedImages
-from deep_patch_learning.inference.model import Model
+from deep_patch_learning.inference.model import Model, PredictSettings
 from deep_patch_learning.inference.prediction import Prediction
 from deep_patch_learning.patches.sliding_window import SlidingWindow
 from deep_patch_learning.report.budget import PAGE_BYTES, make_plan
@@ -60,7 +60,7 @@ def test_a_page_of_many_images_is_below_5_mb(hand, run, tmp_path, images, count)
     classes = tuple(f"class number {number}" for number in range(count))
     ready, predictions = many(images, classes)
     network = hand.model(classes=count).network
-    model = Model(network, classes, (64,), SlidingWindow(), device="cpu")
+    model = Model(network, classes, PredictSettings((64,)), SlidingWindow(), "cpu")
     figures = {
         "mAP": 50.0,
         "AP": {name: 50.0 + number % 7 for number, name in enumerate(classes)},
@@ -96,7 +96,7 @@ def test_classes_without_room_are_those_with_the_highest_ap(hand, run, monkeypat
     monkeypatch.setattr(build_module, "make_plan", lambda count: replace(make_plan(count), classes=2, per_class=2))
     classes = ("a", "b", "c", "d")
     ready, predictions = many(30, classes)
-    model = Model(hand.model(classes=4).network, classes, (64,), SlidingWindow(), device="cpu")
+    model = Model(hand.model(classes=4).network, classes, PredictSettings((64,)), SlidingWindow(), "cpu")
     figures = {"mAP": 50.0, "AP": {"a": 90.0, "b": 20.0, "c": None, "d": 30.0}}
     report = build_report(run, model, ready, predictions, figures, images_for_parts=0)
     assert [one.name for one in report.by_class] == ["b", "d"]

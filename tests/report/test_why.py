@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 import torch
 
-from deep_patch_learning.inference.model import ImageInput, Model
+from deep_patch_learning.inference.model import ImageInput, Model, PredictSettings
 from deep_patch_learning.patches.sliding_window import SlidingWindow
 from deep_patch_learning.report.why import reasons
 
@@ -20,7 +20,7 @@ def image():
 @pytest.mark.parametrize("scales", [(64,), (64, 96)])
 @pytest.mark.parametrize("index", [0, 1])
 def test_filters_and_bias_add_up_to_the_score(hand, image, scales, index):
-    model = Model(hand.model().network, hand.classes, scales, SlidingWindow(), device="cpu")
+    model = Model(hand.model().network, hand.classes, PredictSettings(scales), SlidingWindow(), "cpu")
     torch.nn.init.constant_(model.network.classification.classifier.bias, 0.7)
     why = reasons(model, image, index)
     assert why.score == pytest.approx(model.scores([image])[0].classification[index], rel=1e-5)
@@ -46,7 +46,7 @@ def test_a_filter_that_counts_in_the_whole_image_alone_adds_weight_times_its_gre
 
 
 def test_the_best_patch_is_that_of_the_discovery_head(hand, image):
-    model = Model(hand.model().network, hand.classes, (64, 96), SlidingWindow(), device="cpu")
+    model = Model(hand.model().network, hand.classes, PredictSettings((64, 96)), SlidingWindow(), "cpu")
     why = reasons(model, image, 0)
     scores = model.scores([image])[0].patches[:, 0]
     assert why.patch == scores.argmax()

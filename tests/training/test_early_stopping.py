@@ -259,7 +259,7 @@ def test_the_measure_is_that_of_the_prediction_at_its_scale(
     recipe = small_recipe.replace(patches_per_sample=0)  # all patches, as in predicting
     model = dpl.load(small_run, "cpu", scales=[min(recipe.scales)])
     measured = TagMeasure(held_out.images, held_out.patches, recipe)
-    figures = measure_predictions(predict_prepared(model, held_out), held_out.images.labels, None)
+    figures = measure_predictions(list(predict_prepared(model, held_out)), held_out.images.labels, None)
     assert measured.images == len(held_out.images)
     assert measured(model.network) == pytest.approx(figures["mAP"])
     model.network.train()

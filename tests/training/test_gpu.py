@@ -32,9 +32,9 @@ def test_a_loaded_run_says_what_the_trained_network_says(
     assert all(not torch.equal(value, before[name]) for name, value in trainer.bare.named_parameters())
     loaded = load(run.folder, "cuda")
     loaded.box_selection = BoxSelection()
-    first = predict_prepared(loaded, small_prepared)
+    first = list(predict_prepared(loaded, small_prepared))
     loaded.network = trainer.bare.eval()
-    second = predict_prepared(loaded, small_prepared)
+    second = list(predict_prepared(loaded, small_prepared))
     for one, other in zip(first, second, strict=True):
         np.testing.assert_allclose(one.image_scores, other.image_scores, rtol=1e-2, atol=1e-2)
 

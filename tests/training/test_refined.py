@@ -11,7 +11,7 @@ from trainers import trainer
 
 from deep_patch_learning.common.errors import RunError, TrainingError
 from deep_patch_learning.inference.loading import load
-from deep_patch_learning.inference.model import ImageInput, score_images
+from deep_patch_learning.inference.scoring import ImageInput, score_images
 from deep_patch_learning.inference.selection import BoxSelection
 from deep_patch_learning.model.network import ALL_HEADS, HEADS
 from deep_patch_learning.patches.prepare import Prepared
@@ -22,6 +22,7 @@ from deep_patch_learning.refinement.seeds import Several, Vote
 from deep_patch_learning.refinement.targets import decoded, inside
 from deep_patch_learning.runs.checkpoint import read_checkpoint, save_checkpoint
 from deep_patch_learning.runs.folder import RunFolder
+from deep_patch_learning.training.early_stopping import _image_scores
 from deep_patch_learning.training.fit import train_prepared
 from deep_patch_learning.training.loop import make_optimiser
 
@@ -99,7 +100,7 @@ def test_boxes_are_moved_and_ranked_by_the_mean_of_the_classifiers(refined_run: 
     torch.nn.init.normal_(model.network.refinement.regressor.bias)
     (image,) = images_of(small_prepared, 1)
     totals = model._totals([image]).refinement
-    (scores,) = score_images(model.network, [image], scales)
+    (scores,) = score_images(model.network, [image], model.settings)
     np.testing.assert_allclose(scores.refined, totals.probabilities.numpy(), rtol=1e-5)
     assert scores.refined.max() <= len(scales)
     height, width = image.image.shape[:2]
@@ -115,8 +116,7 @@ def test_boxes_are_moved_and_ranked_by_the_mean_of_the_classifiers(refined_run: 
 
 @pytest.mark.parametrize("vote", [False, True])
 def test_several_images_in_a_pass_change_nothing(vote: bool, refined_run: Path, small_prepared: Prepared) -> None:
-    model = load(refined_run, "cpu")
-    model.box_selection = BoxSelection(vote)
+    model = load(refined_run, "cpu").with_settings(box_selection=BoxSelection(vote))
     images = images_of(small_prepared, 5)
     together = list(model.predict_images(images, images_per_micro_batch=3))
     for image, found in zip(images, together, strict=True):
@@ -131,11 +131,11 @@ def test_a_vote_of_probabilities_elects_the_whole() -> None:
     whole = torch.tensor([[10.0, 10, 90, 90], [12, 10, 90, 92], [8, 9, 88, 90], [11, 12, 92, 90]])
     boxes = torch.cat((torch.tensor([[40.0, 40, 50, 50]]), whole))
     totals = 2 * torch.tensor([[0.95], [0.9], [0.85], [0.9], [0.8]])
-    alone, elected = (BoxSelection(vote).of_probabilities(boxes, totals, 2)[:, 0] for vote in (False, True))
-    torch.testing.assert_close(alone, torch.logit(totals[:, 0] / 2))
-    assert alone.argmax() == 0
-    assert elected.argmax() > 0
-    assert torch.isfinite(BoxSelection(True).of_probabilities(boxes, totals.round(), 2)).all()
+    alone, elected = (BoxSelection(vote).rank_probabilities(boxes, totals, 2) for vote in (False, True))
+    torch.testing.assert_close(alone.scores[0], torch.logit(totals[alone.rows[0], 0] / 2))
+    assert alone.rows[0, 0] == 0
+    assert elected.rows[0, 0] > 0
+    assert torch.isfinite(BoxSelection(True).rank_probabilities(boxes, totals.round(), 2).scores).all()
 
 
 def test_tags_of_the_refinement_alone_and_beside_the_papers_heads(
@@ -144,7 +144,7 @@ def test_tags_of_the_refinement_alone_and_beside_the_papers_heads(
     images = images_of(small_prepared, 2)
     model = load(refined_run, "cpu")
     paper = [found.image_scores for found in model.predict_images(images)]
-    model.two_stream_tags = True
+    model = model.with_settings(two_stream_tags=True)
     added = [found.image_scores for found in model.predict_images(images)]
     assert all((more < less).any() for more, less in zip(added, paper, strict=True))
     train_prepared(
@@ -226,3 +226,32 @@ def test_recipe_and_heads_by_name() -> None:
 def test_bad_settings(changes: dict, words: str) -> None:
     with pytest.raises(RunError, match=words):
         Recipe().replace(**changes)
+
+
+def test_a_tags_score_is_the_one_behind_its_probability(refined_run: Path, small_prepared: Prepared) -> None:
+    """The two-stream head's logit is in the image's score, in the tag's score and in its probability, or in none of them."""
+    (image,) = images_of(small_prepared, 1)
+    for added in (False, True):
+        model = load(refined_run, "cpu").with_settings(two_stream_tags=added)
+        found = next(model.predict_images([image])).filter(min_probability=0)
+        heads = [found.classification_scores, found.discovery_scores, *([found.two_stream_scores] if added else [])]
+        assert (found.two_stream_scores is None) != added
+        np.testing.assert_allclose(found.image_scores, np.sum(heads, axis=0), rtol=1e-6)
+        np.testing.assert_allclose(found.tag_scores, np.mean(heads, axis=0, dtype=np.float64), rtol=1e-6)
+        for tag in found.tags:
+            assert tag.score == found.tag_scores[found.classes.index(tag.name)]
+            assert tag.probability == pytest.approx(1 / (1 + np.exp(-tag.score)), rel=1e-6)
+        order = [found.classes.index(tag.name) for tag in found.tags]
+        assert order == np.argsort(-found.image_scores, kind="stable").tolist()  # what ranks images ranks tags
+
+
+@pytest.mark.parametrize("added", [False, True])
+def test_held_out_tags_are_measured_by_the_same_score(
+    added: bool, refined_run: Path, refined_recipe: Recipe, small_prepared: Prepared
+) -> None:
+    recipe = refined_recipe.replace(two_stream_tags=added)
+    images = images_of(small_prepared, 2)
+    model = load(refined_run, "cpu", (min(recipe.scales),)).with_settings(two_stream_tags=added)
+    measured = _image_scores(model.network, images, recipe).numpy()
+    predicted = [found.image_scores for found in model.predict_images(images, 2)]
+    np.testing.assert_allclose(measured, predicted, rtol=1e-4, atol=1e-4)

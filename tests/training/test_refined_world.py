@@ -21,10 +21,10 @@ def measured(recipe: Recipe, listing: Path, folder: Path, **box_selection: str) 
         prepare(read_tags(listing, split), recipe_patches(recipe), folder / "patches") for split in ("train", "test")
     )
     train_prepared(training, recipe, folder / recipe.name, device="cpu")
-    model = load(folder / recipe.name, "cpu")
-    model.box_selection = recipe_box_selection(recipe.replace(**box_selection))
+    selection = recipe_box_selection(recipe.replace(**box_selection))
+    model = load(folder / recipe.name, "cpu").with_settings(box_selection=selection)
     truth = read_truth(listing, testing.images)
-    return measure_predictions(predict_prepared(model, testing), testing.images.labels, truth)
+    return measure_predictions(list(predict_prepared(model, testing)), testing.images.labels, truth)
 
 
 def test_the_refinement_finds_more_of_all_objects(tmp_path: Path) -> None:

@@ -26,6 +26,7 @@ from deep_patch_learning.cli.options import (
 from deep_patch_learning.cli.research import research
 from deep_patch_learning.cli.training import training
 from deep_patch_learning.common.errors import DplError, did_you_mean
+from deep_patch_learning.common.memory import keep_memory
 
 
 class Commands(TyperGroup):
@@ -194,7 +195,7 @@ def evaluate(
     loaded = load(model, device_or_none(device), scale_numbers(scales))
     images = limited(read_tags(data, split, classes=loaded.classes), limit)
     prepared = prepare(images, loaded.patch_generator, workers=workers)
-    predictions = predict_prepared(loaded, prepared)
+    predictions = list(predict_prepared(loaded, prepared))
     figures = measure_predictions(
         predictions, prepared.images.labels, read_truth(data, prepared.images), strict, difficult
     )
@@ -269,6 +270,7 @@ def main() -> None:
     """Run the command; a mistake the user can fix is one line on standard error and exit status 2."""
     # torch's threads spin while they wait for each other, which costs dearly when another program wants the core: spin less
     os.environ.setdefault("GOMP_SPINCOUNT", "10000")
+    keep_memory()
     _only_the_first_speaks()
     try:
         app()

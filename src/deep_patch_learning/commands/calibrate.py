@@ -49,7 +49,7 @@ def calibrate_run(
         raise RunError(f"{folder}: was trained on these very images. Give others with --split.")
     if not run.weights.exists():
         raise RunError(f"{folder}: is not finished, and would change after it. Repeat its dpl train command first.")
-    predictions = predict_prepared(load(folder, device), held_out, description="calibrating")
+    predictions = list(predict_prepared(load(folder, device), held_out, description="calibrating"))
     found = calibrate_predictions(predictions, held_out.images.labels, held_out.images.classes)
     write_calibration(run.calibration, found, source or {})
     console.print(str(found), markup=False, soft_wrap=True)

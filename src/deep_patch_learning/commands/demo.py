@@ -79,7 +79,7 @@ def run_demo(
             training, chosen, out / "runs" / name, [out / "runs" / "refined"], cache=out / "patches"
         )
         train_prepared(training, chosen, out / "runs" / name, source, description=name, given=given)
-        predictions[name] = predict_prepared(load(out / "runs" / name), testing, 8, f"{name} on test images")
+        predictions[name] = list(predict_prepared(load(out / "runs" / name), testing, 8, f"{name} on test images"))
         measured = measure_predictions(predictions[name], testing.images.labels, truth)
         figures[name] = {key: measured[key] for key in SHOWN if key in measured} | {"measured": measured}
     figures["naive"] = naive_boxes(truth, testing.images.classes)

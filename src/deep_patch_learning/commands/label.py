@@ -48,7 +48,7 @@ def label(
     images = limited(read_tags(data, split, classes=loaded.classes), limit)
     prepared = prepare(images, loaded.patch_generator, workers=workers)
     try:
-        predictions = predict_prepared(loaded, prepared, description="labelling")
+        predictions = list(predict_prepared(loaded, prepared, description="labelling"))
     except KeyboardInterrupt:
         console.print(f"stopped: nothing was written to {folder}. Repeat the command.", markup=False, soft_wrap=True)
         raise

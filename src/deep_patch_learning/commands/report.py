@@ -38,7 +38,7 @@ def report_on_run(
     place, images, words = _chosen(run, model.classes, data, split)
     images = spread_evenly(images, limit)
     prepared = prepare(images, model.patch_generator, workers=workers)
-    predictions = predict_prepared(model, prepared)
+    predictions = list(predict_prepared(model, prepared))
     truth = read_truth(place, prepared.images)
     figures = measure_predictions(predictions, prepared.images.labels, truth)
     with bar("report") as show:

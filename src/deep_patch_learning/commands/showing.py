@@ -11,8 +11,8 @@ from rich.table import Table
 from deep_patch_learning.common.errors import DataError
 from deep_patch_learning.common.progress import bar, console, number, out
 from deep_patch_learning.data.dataset import TaggedImages
-from deep_patch_learning.data.images import read_image
-from deep_patch_learning.inference.model import ImageInput, Model
+from deep_patch_learning.inference import stream
+from deep_patch_learning.inference.model import Model
 from deep_patch_learning.inference.prediction import Prediction
 from deep_patch_learning.patches.generator import PatchGenerator
 
@@ -43,8 +43,6 @@ def predict_files(
 
     Without a `threshold` each prediction keeps its own.
     """
-    import dataclasses
-
     try:
         folder.mkdir(parents=True, exist_ok=True)
     except OSError as error:
@@ -54,25 +52,21 @@ def predict_files(
     for stem in stems:
         if (folder / f"{stem}.png").resolve() in inputs:
             raise DataError(f"{folder / stem}.png: is one of the images and would be written over. Give another --out.")
-    found, broken = [], []
+    found: list[Prediction] = []
+    broken: list[tuple[Path, str]] = []
     with bar("predicting") as show:
-        for done, (file, stem) in enumerate(zip(files, stems, strict=True), 1):
-            try:
-                image = read_image(file)
-            except DataError as error:
-                broken.append((file, str(error)))
+        for done, (stem, (file, one)) in enumerate(zip(stems, stream.predict_files(model, files), strict=True), 1):
+            show(done, len(files))
+            if isinstance(one, DataError):
+                broken.append((file, str(one)))
                 continue
-            ready = ImageInput(file.name, image, model.patch_generator(image))
-            prediction = next(model.predict_images([ready]))
-            prediction = dataclasses.replace(prediction, source=file.resolve()).filter(min_probability=threshold)
+            prediction = one.filter(min_probability=threshold)
             prediction.save(folder / f"{stem}.json")
             if draw:
-                prediction.draw(image).save(folder / f"{stem}.png")
+                prediction.draw().save(folder / f"{stem}.png")
             found.append(prediction)
-            show(done, len(files))
-    for prediction in found:
-        tags = ", ".join(f"{tag.name} {tag.probability:.2f}" for tag in prediction.tags) or "nothing sure"
-        out.print(f"{prediction.name}: {tags}", markup=False)
+            tags = ", ".join(f"{tag.name} {tag.probability:.2f}" for tag in prediction.tags) or "nothing sure"
+            out.print(f"{prediction.name}: {tags}", markup=False)
     for _, reason in broken:
         console.print(f"left out: {reason}", markup=False)
     if not found:

@@ -1,4 +1,4 @@
-"""The one box convention of this package, and the few things done to boxes.
+"""The one box convention of this package, and every IoU, NMS and vote over boxes.
 
 A box is (x1, y1, x2, y2) in pixels of the original image, 0-based and half-open: it covers the pixels
 x1 <= x < x2 and y1 <= y < y2, so its width is x2 - x1 and a one-pixel box is (x, y, x + 1, y + 1).
@@ -25,33 +25,56 @@ def flip(boxes: Any, width: float) -> Any:
     return mirrored
 
 
-def pairwise_iou(first: np.ndarray, second: np.ndarray) -> np.ndarray:
-    """Return the intersection over union of every pair: (P, 4) x (Q, 4) -> (P, Q), float64.
+def box_iou(first: Any, second: Any) -> Any:
+    """Return the intersection over union of every pair: (..., P, 4) x (..., Q, 4) -> (..., P, Q); 0 where both are empty.
 
+    Tensors are computed in their own precision, where they are; everything else becomes an array of float64.
     The VOC devkit adds 1 to each side of boxes with inclusive corners; half-open boxes have those sides already.
     """
-    first, second = np.asarray(first, np.float64).reshape(-1, 4), np.asarray(second, np.float64).reshape(-1, 4)
-    top_left = np.maximum(first[:, None, :2], second[None, :, :2])
-    bottom_right = np.minimum(first[:, None, 2:], second[None, :, 2:])
-    sides = np.clip(bottom_right - top_left, 0, None)  # (P, Q, 2)
-    shared = sides[..., 0] * sides[..., 1]
-    first_area = np.prod(first[:, 2:] - first[:, :2], axis=1)
-    second_area = np.prod(second[:, 2:] - second[:, :2], axis=1)
-    union = first_area[:, None] + second_area[None, :] - shared
-    return np.divide(shared, union, out=np.zeros_like(shared), where=union > 0)
+    if not isinstance(first, Tensor):
+        return box_iou(_as_float64(first), _as_float64(second)).numpy()
+    mine, theirs = first[..., :, None, :], second[..., None, :, :]
+    low, high = torch.maximum(mine[..., :2], theirs[..., :2]), torch.minimum(mine[..., 2:], theirs[..., 2:])
+    wide, tall = (high - low).clamp(min=0).unbind(-1)  # (..., P, Q)
+    shared = wide * tall
+    union = area(mine) + area(theirs) - shared
+    return shared / union.clamp(min=torch.finfo(union.dtype).tiny)
+
+
+def _as_float64(boxes: Any) -> Tensor:
+    array = np.array(boxes, np.float64)  # a copy: torch wants to be able to write
+    return torch.from_numpy(array.reshape(-1, 4) if array.ndim < 2 else array)
+
+
+def votes(overlap: Tensor, weights: Tensor, boxes: Tensor, area_power: float = 0.0) -> Tensor:
+    """Return the votes (..., P, C) for boxes (..., P, 4), so that a whole that many good boxes cover wins over a part of it.
+
+    Each of V boxes votes with its weight (..., V, C) times its IoU with the box voted for: `overlap` (..., P, V). The sum is
+    multiplied by the area of the box voted for, to the `area_power`.
+    """
+    found = overlap @ weights
+    return found * area(boxes)[..., None] ** area_power if area_power else found
+
+
+def nms(boxes: Tensor, candidates: Tensor, threshold: float, most: int) -> tuple[Tensor, Tensor]:
+    """Return the places (..., most) that non-maximum suppression keeps among boxes (..., T, 4), best first, and which are real.
+
+    Only boxes that are `candidates` (..., T) take part. In each of `most` rounds the first candidate is kept, and those whose
+    IoU with it exceeds the threshold are candidates no more: in float64, as in torchvision's, which tells 0.3 from the float32
+    beside it. The number of rounds is fixed, so that a device is never asked
+    what it found.
+    """
+    places, real = [], []
+    for _ in range(most):
+        place = candidates.to(torch.uint8).argmax(dim=-1, keepdim=True)  # (..., 1), the first of equal ones
+        places.append(place)
+        real.append(candidates.any(dim=-1, keepdim=True))
+        kept = boxes.gather(-2, place[..., None].expand(*place.shape, 4))  # (..., 1, 4)
+        candidates = (candidates & (box_iou(boxes, kept).squeeze(-1).double() <= threshold)).scatter(-1, place, False)
+    return torch.cat(places, dim=-1), torch.cat(real, dim=-1)
 
 
 def outside(boxes: np.ndarray, height: int, width: int) -> np.ndarray:
     """Return a mask (P,) of the boxes that are empty or reach beyond an image of this size."""
     x1, y1, x2, y2 = np.asarray(boxes).reshape(-1, 4).T.astype(np.float64)
     return (x1 < 0) | (y1 < 0) | (x2 > width) | (y2 > height) | (x2 <= x1) | (y2 <= y1)
-
-
-def overlaps(boxes: Tensor, others: Tensor) -> Tensor:
-    """Return the IoU (..., M, S) of boxes (..., M, 4) and others (..., S, 4); 0 where both are empty."""
-    mine, theirs = boxes[..., :, None, :], others[..., None, :, :]
-    low, high = torch.maximum(mine[..., :2], theirs[..., :2]), torch.minimum(mine[..., 2:], theirs[..., 2:])
-    wide, tall = (high - low).clamp(min=0).unbind(-1)  # (..., M, S)
-    shared = wide * tall
-    joined = area(mine) + area(theirs) - shared
-    return shared / joined.clamp(min=torch.finfo(joined.dtype).tiny)

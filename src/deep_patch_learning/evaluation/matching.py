@@ -10,6 +10,7 @@ from typing import Protocol
 
 import numpy as np
 
+from deep_patch_learning.common.boxes import box_iou
 from deep_patch_learning.data.truth import TrueBoxes
 
 
@@ -62,11 +63,7 @@ def flatten_detections(detections: Sequence[Detections], classes: int) -> tuple[
 
 def paired_iou(first: np.ndarray, second: np.ndarray) -> np.ndarray:
     """Return the intersection over union of each row of `first` with the same row of `second`: (N, 4) x2 -> (N,)."""
-    first, second = np.asarray(first, np.float64), np.asarray(second, np.float64)
-    sides = np.minimum(first[:, 2:], second[:, 2:]) - np.maximum(first[:, :2], second[:, :2])
-    shared = np.prod(sides.clip(0), axis=1)
-    union = np.prod(first[:, 2:] - first[:, :2], axis=1) + np.prod(second[:, 2:] - second[:, :2], axis=1) - shared
-    return np.divide(shared, union, out=np.zeros_like(shared), where=union > 0)
+    return box_iou(first[:, None], second[:, None])[:, 0, 0]
 
 
 def overlaps(iou: np.ndarray, threshold: float, strict: bool) -> np.ndarray:

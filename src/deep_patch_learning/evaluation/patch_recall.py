@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from deep_patch_learning.common.boxes import pairwise_iou
+from deep_patch_learning.common.boxes import box_iou
 from deep_patch_learning.data.dataset import TaggedImages
 from deep_patch_learning.data.truth import TrueBoxes
 from deep_patch_learning.patches.cache import PatchCache
@@ -88,7 +88,7 @@ def best_ious(boxes: np.ndarray, truth: TrueBoxes, numbers: Sequence[int | None]
     objects = truth.boxes[~truth.difficult]
     if len(objects) == 0 or len(boxes) == 0:
         return [np.zeros(len(objects)) for _ in numbers]
-    iou = pairwise_iou(objects, boxes)  # (G, P)
+    iou = box_iou(objects, boxes)  # (G, P)
     return [iou[:, :number].max(axis=1) for number in numbers]
 
 

@@ -108,7 +108,8 @@ class Calibration:
         slopes, biases, thresholds, positives = (
             np.array([row[key] for row in rows.values()]) for key in ("slope", "bias", "threshold", "positives")
         )
-        about = saved["images"], errors["before"], errors["after"]
+        images = saved["images"] if "images" in saved else saved["pictures"]  # the key of earlier versions
+        about = images, errors["before"], errors["after"]
         lines = [[row["box_slope"], row["box_bias"]] for row in rows.values() if "box_slope" in row]
         return cls(tuple(rows), slopes, biases, thresholds, positives, *about, np.array(lines) if lines else None)
 

@@ -1,12 +1,12 @@
-"""Run folder -> Model: the network of one run, of several asked as one, or the one that is shipped with this package."""
+"""Run folder -> Model: the network of one run, an ensemble of several, or the one that is shipped with this package."""
 
 from collections.abc import Sequence
 from pathlib import Path
 
 from deep_patch_learning.common.errors import RunError
+from deep_patch_learning.common.memory import keep_memory
 from deep_patch_learning.inference.calibration import read_calibration
-from deep_patch_learning.inference.ensemble import Ensemble
-from deep_patch_learning.inference.model import Model
+from deep_patch_learning.inference.model import Model, PredictSettings
 from deep_patch_learning.inference.selection import ELECTIONS, BoxSelection
 from deep_patch_learning.recipe.build import build_network, recipe_patches
 from deep_patch_learning.recipe.recipe import Recipe
@@ -17,10 +17,21 @@ SHIPPED = Path(__file__).with_name("shipped")  # a run folder; see its MODEL_CAR
 
 
 def recipe_box_selection(recipe: Recipe) -> BoxSelection:
-    """Return how the boxes of a class are picked with a recipe; without a vote none is elected."""
+    """Return a recipe's box selection; without a vote no box is elected."""
     vote = recipe.box_selection == "vote"
     elections = ELECTIONS if vote and recipe.boxes == "elected" else 0
     return BoxSelection(vote, recipe.vote_sharpness, recipe.area_power, elections, recipe.part_weight)
+
+
+def predict_settings(recipe: Recipe, scales: Sequence[int] | None = None) -> PredictSettings:
+    """Return how a network trained with a recipe is used on images; at other `scales` if they are given."""
+    return PredictSettings(
+        scales=tuple(scales or recipe.seen_at),
+        shapes=recipe.shapes,
+        precision=recipe.precision,
+        box_selection=recipe_box_selection(recipe),
+        two_stream_tags=recipe.two_stream_tags,
+    )
 
 
 def load(
@@ -28,14 +39,18 @@ def load(
     device: str | None = None,
     scales: Sequence[int] | None = None,
 ) -> Model:
-    """Return the model of a run folder, or the one that is shipped with this package, ready to predict.
+    """Return a model, ready to predict: of a run folder, of several, or the shipped one.
 
-    It looks at `scales`, those of its recipe if not given. Where the run was calibrated, its predictions have calibrated
-    probabilities and a threshold for each class. Several runs of the same classes are asked as one (see `model/ensemble.py`),
-    with the patches, scales and picking of the first.
+    `run` is a run folder, a list of run folders with the same classes and heads, or None for the model shipped with this
+    package. Several runs become an ensemble (see `ensemble.py`) with the patches, scales and box selection of the first.
+    `device` is `cpu`, `cuda` or None, which takes a GPU where there is one. `scales` are the lengths of an image's longest
+    side; those of the recipe if not given. Where the run was calibrated, its predictions have calibrated probabilities and a
+    threshold for each class.
     """
+    # as in training: images of many sizes would fill oneDNN's store of operations with 200 MB and more, and gain no time
+    keep_memory(training=True)
     if run is not None and not isinstance(run, str | Path):
-        return _load_together(run, device, scales)
+        return _load_ensemble(run, device, scales)
     folder = RunFolder(SHIPPED if run is None else run)
     classes = folder.describe()["classes"]
     recipe = Recipe.load(folder.config)
@@ -52,22 +67,12 @@ def load(
     )
     _, tensors, _ = read_checkpoint(folder.weights if folder.weights.exists() else folder.checkpoint)
     restore_network(network, tensors, folder.weights)
-    return Model(
-        network,
-        classes,
-        scales or recipe.seen_at,
-        recipe_patches(recipe),
-        device,
-        box_selection=recipe_box_selection(recipe),
-        shapes=recipe.shapes,
-        precision=recipe.precision,
-        two_stream_tags=recipe.two_stream_tags,
-        calibration=read_calibration(folder.calibration, classes),
-    )
+    calibration = read_calibration(folder.calibration, classes)
+    return Model(network, classes, predict_settings(recipe, scales), recipe_patches(recipe), device, calibration)
 
 
 def check_together(runs: Sequence[str | Path]) -> None:
-    """Raise `RunError` unless runs can be asked as one: they are there, and have the same classes and heads."""
+    """Raise `RunError` unless runs can form an ensemble: they exist, and have the same classes and heads."""
     if not runs:
         raise RunError("no run was named. Give at least one folder of a run.")
     folders = [RunFolder(run) for run in runs]
@@ -75,21 +80,23 @@ def check_together(runs: Sequence[str | Path]) -> None:
         folder.must_exist()
         if folder.describe()["classes"] != folders[0].describe()["classes"]:
             raise RunError(
-                f"{folder.folder}: knows other classes than {folders[0].folder}. Runs that are asked together share their tags."
+                f"{folder.folder}: knows other classes than {folders[0].folder}. The runs of an ensemble need the same."
             )
         heads, others = (Recipe.load(each.config).heads for each in (folder, folders[0]))
         if set(heads) != set(others):
             raise RunError(
-                f"{folder.folder}: has the heads {', '.join(heads)}, but {folders[0].folder} {', '.join(others)}. Runs that are "
-                "asked together have the same."
+                f"{folder.folder}: has the heads {', '.join(heads)}, but {folders[0].folder} {', '.join(others)}. The runs of "
+                "an ensemble need the same."
             )
 
 
-def _load_together(runs: Sequence[str | Path], device: str | None, scales: Sequence[int] | None) -> Model:
+def _load_ensemble(runs: Sequence[str | Path], device: str | None, scales: Sequence[int] | None) -> Model:
+    from deep_patch_learning.inference.ensemble import Ensemble
+
     check_together(runs)
     models = [load(run, device, scales) for run in runs]
     first = models[0]
     if len(models) > 1:
         first.network = Ensemble([model.network for model in models]).eval()
-        first.calibration = None  # it is that of one run's scores
+        first.calibration = None  # it was fitted to the scores of one run
     return first

@@ -1,137 +1,54 @@
-"""Network -> Prediction: several scales, the authors' way of adding them up, NMS; patches pass in chunks that bound memory."""
+"""A trained network with its class names: images in, `Prediction`s out."""
 
-import dataclasses
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import replace
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple, overload
 
 import numpy as np
 import torch
 from torch import Tensor, nn
 
-from deep_patch_learning.common.devices import usable_device, usable_precision
-from deep_patch_learning.common.errors import RunError
+from deep_patch_learning.common.boxes import nms
+from deep_patch_learning.common.devices import usable_device
+from deep_patch_learning.common.errors import DataError, DplError, RunError
 from deep_patch_learning.common.progress import console
-from deep_patch_learning.data.batch import lay_out, render, scaled_size
-from deep_patch_learning.data.images import read_image
+from deep_patch_learning.data.batch import scaled_size
+from deep_patch_learning.data.images import image_files, pixels_of, read_image
 from deep_patch_learning.inference.calibration import Calibration
-from deep_patch_learning.inference.prediction import Prediction
-from deep_patch_learning.inference.selection import SMALLEST, BoxSelection
+from deep_patch_learning.inference.prediction import HeadScores, Prediction
+from deep_patch_learning.inference.scoring import (
+    PATCHES_AT_ONCE,
+    ImageInput,
+    ImageScores,
+    PredictSettings,
+    head_scores,
+    score_images,
+    score_on_device,
+)
+from deep_patch_learning.inference.selection import Ranked
+from deep_patch_learning.inference.stream import plan_for, stream
 from deep_patch_learning.model.network import Scores
+from deep_patch_learning.patches.cache import PatchCache
 from deep_patch_learning.patches.generator import PatchGenerator
 from deep_patch_learning.refinement.targets import decoded, inside
 
-# Up to this many patches of a pass go through the patch layers at once; VGG16's fc6 input then takes 400 MB in half precision.
-PATCHES_AT_ONCE = 8_000
-FEWEST_AT_ONCE = 125
+if TYPE_CHECKING:
+    from PIL import Image
+
+__all__ = ["ImageInput", "ImageScores", "Model", "PredictSettings"]
+
+FEWEST_AT_ONCE = 125  # patches
+Source = "str | Path | np.ndarray | Image.Image"
 
 
-class ImageInput(NamedTuple):
-    """An image ready for prediction: its name, pixels (H, W, 3) uint8 RGB and patches (P, 4)."""
+class _Begun(NamedTuple):
+    """What leaves the device for one micro-batch: the image scores (I, C) of each head; per image the boxes (P, 4) where they
+    moved, and the patches of each class in their order; `ready` says when the copies are whole."""
 
-    name: str
-    image: np.ndarray
-    patches: np.ndarray
-
-
-class ImageScores(NamedTuple):
-    """The raw scores of one image, added up over scales; None where the network lacks the head.
-
-    `classification` and `discovery` (C,) are means over scales; `patches` (P, C) sums; `parts` (P, N) sums; `refined` (P, C) is
-    the sum of the probabilities that a refinement gives.
-    """
-
-    classification: np.ndarray | None
-    discovery: np.ndarray | None
-    patches: np.ndarray | None
-    parts: np.ndarray | None
-    refined: np.ndarray | None = None
-
-
-@torch.inference_mode()
-def score_on_device(
-    network: nn.Module,
-    images: Sequence[ImageInput],
-    scales: Sequence[int],
-    device: torch.device | str = "cpu",
-    shapes: int = 0,
-    precision: torch.dtype | None = None,
-    chunk: int = PATCHES_AT_ONCE,
-) -> Scores:
-    """Return the scores of images that share a pass, summed over scales, where they were computed.
-
-    For an image's score the maximum over patches is taken at each scale, then summed; a patch's raw scores are summed first.
-    """
-    device = torch.device(device)
-    originals = [(p.image.shape[0], p.image.shape[1]) for p in images]
-    patches = [p.patches for p in images]
-    pixels = [torch.as_tensor(p.image).to(device, non_blocking=True) for p in images]
-    totals: Scores | None = None
-    with torch.autocast(device.type, precision, enabled=precision is not None):
-        for scale in scales:
-            batch = render(lay_out(originals, patches, scale, shapes=shapes), pixels, device)
-            scores: Scores = network(batch, chunk=chunk)
-            totals = scores if totals is None else _plus(totals, scores)
-    if totals is None:
-        raise ValueError("at least one scale is needed")
-    return totals
-
-
-def score_images(
-    network: nn.Module,
-    images: Sequence[ImageInput],
-    scales: Sequence[int],
-    device: torch.device | str = "cpu",
-    **ways: Any,
-) -> list[ImageScores]:
-    """Return the scores of images that share a pass, at each scale, added up as the authors' program does.
-
-    For an image's score the maximum over patches is taken at each scale and averaged over scales; for a patch's score the
-    raw scores are summed over scales first.
-    """
-    totals = score_on_device(network, images, scales, device, **ways)
-    counts = [len(p.patches) for p in images]
-    per_image = [_rows(total, len(scales)) for total in (totals.classification, totals.discovery)]
-    refined = None if totals.refinement is None else totals.refinement.probabilities
-    per_patch = [_split(total, counts) for total in (totals.patches, totals.parts, refined)]
-    return [ImageScores(*(scores[i] for scores in (*per_image, *per_patch))) for i in range(len(images))]
-
-
-def _plus(first: Any, second: Any) -> Any:
-    """Return the sum of scores: of tensors, of each field of a tuple, and None where there is nothing to add."""
-    if first is None or second is None:
-        return None
-    if isinstance(first, tuple):
-        return type(first)(*map(_plus, first, second))
-    return first + second
-
-
-class _Nothing:
-    """None at every index: what stands for the scores of a head that is not there."""
-
-    def __getitem__(self, index: int) -> None:
-        return None
-
-
-def _rows(total: Tensor | None, scales: int) -> np.ndarray | _Nothing:
-    return _Nothing() if total is None else (total / scales).float().cpu().numpy()
-
-
-def _split(total: Tensor | None, counts: list[int]) -> list[np.ndarray] | _Nothing:
-    return _Nothing() if total is None else [part.float().cpu().numpy() for part in total.split(counts)]
-
-
-class _Ranked(NamedTuple):
-    """What leaves the device for one pass: image scores (I, C) of each head, that of the two-stream head as a logit; per image
-    the boxes (P, 4) where they moved, the patches of each class, best first, (C, P), or (C, M) where they are elected, and their
-    scores; `ready` says when the copies are whole."""
-
-    classification: Tensor | None
-    discovery: Tensor | None
-    two_stream: Tensor | None
+    heads: HeadScores
     moved: list[Tensor]
-    orders: list[Tensor]
-    scores: list[Tensor]
+    orders: list[Ranked]
     ready: torch.cuda.Event | None
 
 
@@ -142,15 +59,9 @@ class Model:
         self,
         network: nn.Module,
         classes: Sequence[str],
-        scales: Sequence[int],
+        settings: PredictSettings,
         patch_generator: PatchGenerator,
         device: str | None = None,
-        nms: float = 0.3,
-        boxes_per_class: int = 30,
-        box_selection: BoxSelection | None = None,
-        shapes: int = 0,
-        precision: str = "32-true",
-        two_stream_tags: bool = False,
         calibration: Calibration | None = None,
     ) -> None:
         self.device = torch.device(usable_device(device or "auto"))
@@ -158,100 +69,151 @@ class Model:
         if self.device.type == "cuda":
             self.network.to(memory_format=torch.channels_last)
         self.classes = tuple(classes)
-        self.scales = tuple(scales)
+        self.settings = settings
         self.patch_generator = patch_generator
-        self.nms = nms
-        self.boxes_per_class = boxes_per_class
-        self.box_selection = box_selection or BoxSelection()
-        self.shapes = shapes
-        self.half = {"bf16-mixed": torch.bfloat16, "16-mixed": torch.float16}.get(
-            usable_precision(precision, self.device.type)
-        )
-        self.two_stream_tags = two_stream_tags
         self.calibration = calibration
+        self._cache: PatchCache | None = None
+        self._keeps_patches = True
         self._chunk = PATCHES_AT_ONCE
 
-    def _calibrated(self) -> dict[str, Any]:
-        """Return what a calibration adds to each prediction."""
-        if self.calibration is None:
-            return {}
-        lines = np.stack((self.calibration.slopes, self.calibration.biases), axis=1)
-        of_boxes = self.calibration.box_lines
-        return {"calibration": lines, "box_calibration": of_boxes, "threshold": tuple(self.calibration.thresholds)}
+    @property
+    def scales(self) -> tuple[int, ...]:
+        """The lengths of an image's longest side at which the network sees it."""
+        return self.settings.scales
 
-    def predict(self, image: str | Path | np.ndarray) -> Prediction:
-        """Return what is found in one image: a path, or an (H, W, 3) uint8 RGB array."""
-        if isinstance(image, np.ndarray):
-            pixels, name = image, "image"
-        else:
-            pixels, name = read_image(image), Path(image).name
-        found = next(self.predict_images([ImageInput(name, pixels, self.patch_generator(pixels))]))
-        return found if isinstance(image, np.ndarray) else dataclasses.replace(found, source=Path(image))
-
-    def predict_images(self, images: Iterable[ImageInput], images_per_micro_batch: int = 1) -> Iterator[Prediction]:
-        """Yield the predictions of images with their patches, in order; neighbours of one size share a pass.
-
-        The device works on a pass while the host finishes the one before.
-        """
-        begun: tuple[list[ImageInput], _Ranked] | None = None
-        for together in self._passes(images, images_per_micro_batch):
-            ranked = self._rank(together)
-            if begun is not None:
-                yield from self._finish(*begun)
-            begun = together, ranked
-        if begun is not None:
-            yield from self._finish(*begun)
-
-    def _passes(self, images: Iterable[ImageInput], most: int) -> Iterator[list[ImageInput]]:
-        waiting: list[ImageInput] = []
-        for image in images:
-            if waiting and (len(waiting) == most or self._size(image) != self._size(waiting[0])):
-                yield waiting
-                waiting = []
-            waiting.append(image)
-        if waiting:
-            yield waiting
-
-    def _size(self, image: ImageInput) -> tuple[int, int]:
-        return scaled_size(image.image.shape[0], image.image.shape[1], 1_000, self.shapes)
-
-    def scores(self, images: Sequence[ImageInput]) -> list[ImageScores]:
-        """Return the raw scores of images that share a pass."""
-        return score_images(
-            self.network, images, self.scales, self.device, shapes=self.shapes, precision=self.half, chunk=self._chunk
+    def with_settings(self, **changes: Any) -> "Model":
+        """Return a model with the same network and some of the settings changed, such as `nms=0.4`."""
+        settings = replace(self.settings, **changes)
+        return type(self)(
+            self.network, self.classes, settings, self.patch_generator, str(self.device), self.calibration
         )
 
+    @overload
+    def predict(self, source: "np.ndarray | Image.Image") -> Prediction: ...
+    @overload
+    def predict(
+        self,
+        source: "Sequence[str | Path | np.ndarray | Image.Image]",
+        on_broken: Callable[[Any, DataError], None] | None = None,
+    ) -> Iterator[Prediction]: ...
+    @overload
+    def predict(self, source: str | Path, on_broken: Callable[[Any, DataError], None] | None = None) -> Any: ...
+    def predict(self, source: Any, on_broken: Callable[[Any, DataError], None] | None = None) -> Any:
+        """Return the prediction of an image, or an iterator over the predictions of several.
+
+        An image is a file, an (H, W, 3) uint8 RGB array or a PIL image. Several are a list of those, or a folder. They are
+        predicted as the iterator is read, in order; memory does not grow with their number.
+
+        An image that cannot be read raises `DataError`. Among several it is left out after `on_broken(source, error)`, which
+        without a function of yours prints the error.
+        """
+        if isinstance(source, str | Path) and Path(source).is_dir():
+            return self._predict_all(image_files([Path(source)]), on_broken or _print_broken)
+        if isinstance(source, list | tuple):
+            return self._predict_all(source, on_broken or _print_broken)
+        found = next(self.stream([source]))[1]
+        if isinstance(found, DataError):
+            raise found
+        return found
+
+    def _predict_all(self, sources: Sequence[Any], on_broken: Callable[[Any, DataError], None]) -> Iterator[Prediction]:
+        for source, found in self.stream(sources):
+            if isinstance(found, DataError):
+                on_broken(source, found)
+            else:
+                yield found
+
+    def stream(
+        self,
+        sources: Iterable[Any],
+        read: Callable[[Any], ImageInput] | None = None,
+        images_per_micro_batch: int | None = None,
+    ) -> Iterator[tuple[Any, Prediction | DataError]]:
+        """Yield each image (see `predict`) with its prediction, or with the error where it cannot be read, in order.
+
+        `read` makes the input from whatever the sources are, in a thread; files are read and their patches cached if it is not
+        given. Images of one size share a micro-batch: 8 on a GPU, 1 on the CPU, or as many as given.
+        """
+        self._chunk = PATCHES_AT_ONCE  # memory that was short in an earlier call may be there again
+        count = len(sources) if isinstance(sources, Sequence) else None
+        plan = plan_for(self.device, max(self.scales), images_per_micro_batch, count)
+        return stream(sources, read or self.read, self, plan)
+
+    def predict_images(self, images: Iterable[ImageInput], images_per_micro_batch: int = 1) -> Iterator[Prediction]:
+        """Yield the predictions of images whose patches are known, in order."""
+        for _, found in self.stream(images, lambda image: image, images_per_micro_batch):
+            if isinstance(found, DataError):
+                raise found
+            yield found
+
+    def read(self, source: "str | Path | np.ndarray | Image.Image") -> ImageInput:
+        """Return an image with its patches; those of a file come from the cache or are kept there."""
+        if isinstance(source, str | Path):
+            path = Path(source)
+            pixels = read_image(path)
+            return ImageInput(path.name, pixels, self._patches_of(path, pixels), path)
+        if isinstance(source, np.ndarray):
+            if source.ndim != 3 or source.shape[2] != 3 or source.dtype != np.uint8 or 0 in source.shape:
+                raise DataError(
+                    f"the image is an array {source.shape} of {source.dtype}; wanted (H, W, 3) of uint8, RGB."
+                )
+            return ImageInput("image", source, self.patch_generator(source))
+        if not hasattr(source, "getexif"):
+            raise DataError(
+                f"{type(source).__name__} is no image. Give a path, an (H, W, 3) uint8 array or a PIL image."
+            )
+        file = getattr(source, "filename", "")
+        pixels = pixels_of(source)
+        return ImageInput(Path(file).name if file else "image", pixels, self.patch_generator(pixels))
+
+    def _patches_of(self, path: Path, pixels: np.ndarray) -> np.ndarray:
+        if not self._keeps_patches:
+            return self.patch_generator(pixels)
+        if self._cache is None:
+            self._cache = PatchCache(None, self.patch_generator)
+        try:
+            return self._cache.patches_of(path, pixels)
+        except DataError:
+            raise
+        except DplError as error:  # the cache saves time, but an image can be predicted without it
+            console.print(f"patches are not kept: {error}", markup=False, style="yellow")
+            self._keeps_patches = False
+            return self.patch_generator(pixels)
+
+    def size_of(self, image: ImageInput) -> tuple[int, int]:
+        """Return the size in which an image passes the network, of images with a longest side of 1,000."""
+        return scaled_size(image.image.shape[0], image.image.shape[1], 1_000, self.settings.shapes)
+
+    def scores(self, images: Sequence[ImageInput]) -> list[ImageScores]:
+        """Return the raw scores of images that share a micro-batch."""
+        return score_images(self.network, images, self.settings, self.device, self._chunk)
+
     @torch.inference_mode()
-    def _rank(self, images: list[ImageInput]) -> _Ranked:
+    def begin(self, images: list[ImageInput]) -> Any:
         """Return image scores and ranked patches, on their way to the host."""
         totals = self._totals(images)
         boxes = self._boxes(images, totals)
         counts = [len(own) for own in boxes]
-        orders, scores = [], []
-        rank, of_patches = self.box_selection.rank_scores, totals.patches
+        orders = []
+        selection = self.settings.box_selection
+        rank, of_patches = selection.rank_scores, totals.patches
         if totals.refinement is not None:
-            rank, of_patches = self.box_selection.rank_probabilities, totals.refinement.probabilities
+            rank, of_patches = selection.rank_probabilities, totals.refinement.probabilities
         if of_patches is not None:
             for own, found in zip(boxes, of_patches.float().split(counts), strict=True):
                 ranked = rank(own, found, len(self.scales))
-                orders.append(_to_host(ranked.rows.int()))
-                scores.append(_to_host(ranked.scores))
-        two_stream = None if totals.refinement is None else totals.refinement.image
-        heads = [totals.classification, totals.discovery, two_stream]
-        means = [None if total is None else total.float() / len(self.scales) for total in heads]
-        if means[2] is not None:
-            means[2] = means[2].clamp(SMALLEST, 1 - SMALLEST).logit()
-        sent = [None if mean is None else _to_host(mean) for mean in means]
+                orders.append(Ranked(_to_host(ranked.rows), _to_host(ranked.scores)))
+        heads = HeadScores(*(None if head is None else _to_host(head) for head in head_scores(totals, self.settings)))
         moved = [_to_host(own) for own in boxes] if _moves(totals) else []
         ready = None
         if self.device.type == "cuda":
             ready = torch.cuda.Event()
             ready.record()
-        return _Ranked(sent[0], sent[1], sent[2], moved, orders, scores, ready)
+        return _Begun(heads, moved, orders, ready)
 
     def _boxes(self, images: list[ImageInput], totals: Scores) -> list[Tensor]:
         """Return the boxes (P, 4) of each image: its patches, moved by the mean offsets over scales where they are learnt."""
-        boxes = [torch.as_tensor(p.patches).to(self.device, torch.float32, non_blocking=True) for p in images]
+        boxes = [torch.as_tensor(one.patches).to(self.device, torch.float32, non_blocking=True) for one in images]
         if totals.refinement is None or totals.refinement.offsets is None:
             return boxes
         offsets = totals.refinement.offsets.float() / len(self.scales)  # (P, 4)
@@ -261,12 +223,10 @@ class Model:
         return [inside(part, height, width) for part, (height, width) in zip(parts, sizes, strict=True)]
 
     def _totals(self, images: list[ImageInput]) -> Scores:
-        """Return the scores summed over scales; where memory does not reach, fewer patches pass at once from then on."""
+        """Return the scores summed over scales; where memory is short, fewer patches pass at once for the rest of the call."""
         while True:
             try:
-                return score_on_device(
-                    self.network, images, self.scales, self.device, self.shapes, self.half, self._chunk
-                )
+                return score_on_device(self.network, images, self.settings, self.device, self._chunk)
             except torch.cuda.OutOfMemoryError as error:
                 if self._chunk <= FEWEST_AT_ONCE:
                     raise RunError(
@@ -277,39 +237,66 @@ class Model:
             self._chunk //= 2
             console.print(f"the device's memory is short: {self._chunk} patches pass at once from now on", markup=False)
 
-    def _finish(self, images: list[ImageInput], ranked: _Ranked) -> Iterator[Prediction]:
-        from deep_patch_learning.inference.nms import gather, nms
+    @torch.inference_mode()
+    def finish(self, images: list[ImageInput], begun: Any) -> list[Prediction]:
+        """Return the predictions of images that `begin` has begun."""
+        if begun.ready is not None:
+            begun.ready.synchronize()
+        return [self._prediction(image, begun, index) for index, image in enumerate(images)]
 
-        if ranked.ready is not None:
-            ranked.ready.synchronize()
-        for i, image in enumerate(images):
-            heads = [None if head is None else head[i].numpy() for head in (ranked.classification, ranked.discovery)]
-            of_image = [head for head in heads if head is not None]
-            if ranked.two_stream is not None and (self.two_stream_tags or not of_image):
-                of_image.append(ranked.two_stream[i].numpy())
-            order = ranked.orders[i].numpy() if ranked.orders else None
-            boxes = ranked.moved[i].numpy() if ranked.moved else image.patches.astype(np.float32)
-            found = np.zeros((0, 4), np.float32), np.zeros(0, np.int64), np.zeros(0, np.float32)
-            if order is not None and self.box_selection.elections:
-                # an election leaves only boxes that lie apart
-                most = self.boxes_per_class
-                found = gather(boxes, order[:, :most], ranked.scores[i].numpy()[:, :most])
-            elif order is not None:
-                found = nms(boxes, order, ranked.scores[i].numpy(), self.nms, self.boxes_per_class)
-            yield Prediction(
-                name=image.name,
-                classes=self.classes,
-                height=image.image.shape[0],
-                width=image.image.shape[1],
-                image_scores=np.sum(of_image, axis=0),
-                classification_scores=heads[0],
-                discovery_scores=heads[1],
-                found_boxes=found[0],
-                found_classes=found[1],
-                found_scores=found[2],
-                best_boxes=None if order is None else boxes[order[:, 0]],
-                **self._calibrated(),
-            )
+    def _prediction(self, image: ImageInput, ranked: _Begun, index: int) -> Prediction:
+        heads = HeadScores(*(None if head is None else head[index].numpy() for head in ranked.heads))
+        boxes = ranked.moved[index] if ranked.moved else torch.from_numpy(image.patches.astype(np.float32))
+        found: tuple[Any, Any, Any] = np.zeros((0, 4), np.float32), np.zeros(0, np.int64), np.zeros(0, np.float32)
+        best = None
+        if ranked.orders:
+            best = boxes[ranked.orders[index].rows[:, 0]].numpy()
+            found = selected_boxes(boxes, ranked.orders[index], self.settings)
+        return Prediction(
+            name=image.name,
+            classes=self.classes,
+            height=image.image.shape[0],
+            width=image.image.shape[1],
+            image_scores=heads.image_scores(),
+            classification_scores=heads.classification,
+            discovery_scores=heads.discovery,
+            two_stream_scores=heads.two_stream,
+            found_boxes=found[0],
+            found_classes=found[1],
+            found_scores=found[2],
+            best_boxes=best,
+            source=image.source,
+            **self._calibrated(),
+        )
+
+    def _calibrated(self) -> dict[str, Any]:
+        """Return what a calibration adds to each prediction."""
+        if self.calibration is None:
+            return {}
+        lines = np.stack((self.calibration.slopes, self.calibration.biases), axis=1)
+        of_boxes = self.calibration.box_lines
+        return {"calibration": lines, "box_calibration": of_boxes, "threshold": tuple(self.calibration.thresholds)}
+
+
+def selected_boxes(
+    boxes: Tensor, ranked: Ranked, settings: PredictSettings
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Return boxes (B, 4), classes (B,) and scores (B,) of all classes, best score first, from boxes (P, 4) in their order."""
+    rows, scores = ranked
+    there, most = scores > -torch.inf, min(settings.boxes_per_class, rows.shape[1])
+    if settings.box_selection.elections or not most:  # elected boxes hardly overlap
+        classes, places = there[:, :most].nonzero(as_tuple=True)
+    else:
+        kept, real = nms(boxes[rows], there, settings.nms, most)
+        classes, columns = real.nonzero(as_tuple=True)
+        places = kept[classes, columns]
+    found = scores[classes, places].sort(descending=True, stable=True)
+    classes, places = classes[found.indices], places[found.indices]
+    return boxes[rows[classes, places]].numpy(), classes.numpy(), found.values.numpy()
+
+
+def _print_broken(source: Any, error: DataError) -> None:
+    console.print(f"left out: {error}", markup=False)
 
 
 def _moves(totals: Scores) -> bool:

@@ -16,14 +16,39 @@ if TYPE_CHECKING:
     from PIL import Image
 
 FORMAT = "deep_patch_learning.prediction/1"
-_OF_HEADS = ("classification_scores", "discovery_scores", "best_boxes")  # missing where the network lacks a head
+_OF_HEADS = ("classification_scores", "discovery_scores", "best_boxes")  # None where the network lacks a head
 NOTHING = -16.0  # the score of a class of which nothing was found: a probability of 1e-7
-_LINES = ("calibration", "box_calibration")  # missing where the run was not calibrated
+_LINES = ("calibration", "box_calibration")  # None where the run was not calibrated
+_OPTIONAL = ("two_stream_scores", *_LINES)  # saved only where they are there
 _ARRAYS = ("image_scores", *_OF_HEADS, "found_boxes", "found_classes", "found_scores")
 
 
+class HeadScores(NamedTuple):
+    """The scores of each head that counts for an image's tags, (I, C) or (C,); None where it does not count.
+
+    The two-stream head gives a probability; here it is its logit.
+    """
+
+    classification: Any
+    discovery: Any
+    two_stream: Any
+
+    @property
+    def counted(self) -> list[Any]:
+        """The scores of the heads that count."""
+        return [scores for scores in self if scores is not None]
+
+    def image_scores(self) -> Any:
+        """Return the image scores: the sum over the heads that count. They rank images."""
+        return sum(self.counted[1:], start=self.counted[0])
+
+    def tag_scores(self) -> np.ndarray:
+        """Return the scores that probabilities are made of: the mean over the heads that count, in float64."""
+        return np.stack(self.counted).mean(axis=0, dtype=np.float64)
+
+
 class Tag(NamedTuple):
-    """One thing the image shows."""
+    """One thing the image shows. Its probability is the sigmoid of its score, calibrated where the run is."""
 
     name: str
     probability: float
@@ -52,16 +77,18 @@ class Prediction:
 
     The raw arrays hold everything; `tags` and `boxes` show what is likely. Arrays are copied, checked and read-only.
 
-    `image_scores` (C,) is the sum of the heads' raw scores, `classification_scores` and `discovery_scores` (C,) are
-    its parts where those heads exist. `best_boxes` (C, 4) is the best patch of each class, whether it is there or not,
-    and None for a network that only classifies.
+    `image_scores` (C,) is the sum of the heads' raw scores, `classification_scores`, `discovery_scores` and
+    `two_stream_scores` (C,) are its parts, None where a head does not exist or does not count.
+    `best_boxes` (C, 4) is the best patch of each class, whether the class is there or not, and None for a network that only
+    classifies.
     `found_boxes` (B, 4), `found_classes` (B,) and `found_scores` (B,) are the boxes and their raw patch scores, as the
     mean over the scales.
 
     `calibration` (C, 2) is slope and bias of each class, and None where the run was not calibrated. Without it probabilities are
-    sigmoids of raw scores: they rank, but they are not calibrated. With it they are sigmoids of slope * score + bias, fitted
-    to held-out tags. No one knows which boxes are right. `box_calibration` (C, 2) says how likely an image shows a class whose
-    best box has this score; where it is None the score of a box is read as that of a tag.
+    sigmoids of `tag_scores`: they rank, but they are not calibrated. With it they are sigmoids of slope * score + bias, fitted
+    to held-out tags. Without box labels the probability of a box refers to the presence of the class, not to the quality of the
+    box: `box_calibration` (C, 2) says how likely an image shows a class whose best box has this score. Where it is None the score
+    of a box is read as that of a tag.
 
     `threshold` is the probability from which a tag is shown, one for all classes or one for each; `only` limits tags and boxes
     to some classes.
@@ -83,13 +110,15 @@ class Prediction:
     only: tuple[str, ...] | None = None
     calibration: np.ndarray | None = None
     box_calibration: np.ndarray | None = None
+    two_stream_scores: np.ndarray | None = None
 
     def __post_init__(self) -> None:
         count, found = len(self.classes), len(self.found_boxes)
-        shapes = ((count,), (count,), (count,), (count, 4), (found, 4), (found,), (found,), (count, 2), (count, 2))
-        for name, shape in zip((*_ARRAYS, *_LINES), shapes, strict=True):
+        scores, lines = (count,), (count, 2)
+        shapes = (scores, scores, scores, (count, 4), (found, 4), (found,), (found,), scores, lines, lines)
+        for name, shape in zip((*_ARRAYS, *_OPTIONAL), shapes, strict=True):
             value = getattr(self, name)
-            if value is not None or name not in (*_OF_HEADS, *_LINES):
+            if value is not None or name not in (*_OF_HEADS, *_OPTIONAL):
                 object.__setattr__(self, name, self._checked(name, value, shape))
         object.__setattr__(self, "classes", tuple(self.classes))
         object.__setattr__(self, "threshold", self._checked_threshold())
@@ -151,8 +180,8 @@ class Prediction:
     @property
     def tag_scores(self) -> np.ndarray:
         """Return the raw scores (C,) that probabilities are made of: the mean of the heads' scores."""
-        heads = [scores for scores in (self.classification_scores, self.discovery_scores) if scores is not None]
-        return np.stack(heads or [self.image_scores]).mean(axis=0, dtype=np.float64)
+        heads = HeadScores(self.classification_scores, self.discovery_scores, self.two_stream_scores)
+        return heads.tag_scores() if heads.counted else self.image_scores.astype(np.float64)
 
     @property
     def best_scores(self) -> np.ndarray:
@@ -180,10 +209,10 @@ class Prediction:
     @property
     def tags(self) -> list[Tag]:
         """Return what the image shows, likeliest first: the classes whose probability reaches the threshold."""
-        probabilities, thresholds = self.probabilities, self.thresholds
+        scores, probabilities, thresholds = self.tag_scores, self.probabilities, self.thresholds
         order = np.argsort(-probabilities, kind="stable")
         return [
-            Tag(self.classes[index], float(probabilities[index]), float(self.image_scores[index]))
+            Tag(self.classes[index], float(probabilities[index]), float(scores[index]))
             for index in order
             if probabilities[index] >= thresholds[index] and (self.only is None or self.classes[index] in self.only)
         ]
@@ -341,7 +370,7 @@ class Prediction:
                 "threshold": list(self.threshold) if isinstance(self.threshold, tuple) else self.threshold,
                 "only": None if self.only is None else list(self.only),
                 **{name: _plain(getattr(self, name)) for name in _ARRAYS},
-                **{name: _plain(getattr(self, name)) for name in _LINES if getattr(self, name) is not None},
+                **{name: _plain(getattr(self, name)) for name in _OPTIONAL if getattr(self, name) is not None},
             },
         }
 
@@ -354,7 +383,7 @@ class Prediction:
         try:
             outer = {key: saved[key] for key in ("name", "source", "width", "height")}
             raw = {key: saved["raw"][key] for key in ("classes", "threshold", "only", *_ARRAYS)}
-            return cls(**outer, **raw, **{name: saved["raw"].get(name) for name in _LINES})
+            return cls(**outer, **raw, **{name: saved["raw"].get(name) for name in _OPTIONAL})
         except KeyError as error:
             raise DataError(f"{where}: the key {error} is missing. Save the prediction anew.") from None
         except (TypeError, ValueError) as error:

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from deep_patch_learning.common.boxes import area, pairwise_iou
+from deep_patch_learning.common.boxes import area, box_iou
 from deep_patch_learning.common.errors import DataError
 from deep_patch_learning.data.dataset import ABSENT, PRESENT, TaggedImages
 from deep_patch_learning.inference.prediction import Prediction
@@ -186,7 +186,7 @@ def share_of_wholes(boxes: np.ndarray, others: np.ndarray, scores: np.ndarray) -
     boxes, others = np.asarray(boxes, np.float64).reshape(-1, 4), np.asarray(others, np.float64).reshape(-1, 4)
     if not len(others):
         return np.zeros(len(boxes))
-    iou = pairwise_iou(boxes, others)  # (B, P)
+    iou = box_iou(boxes, others)  # (B, P)
     shared = iou / (1 + iou) * (area(boxes)[:, None] + area(others))  # the intersection, in pixels
     wholes = (shared >= INSIDE * area(boxes)[:, None]) & (iou < MUCH_LARGER)
     voices = np.exp(np.asarray(scores, np.float64) - np.max(scores))  # (P,)

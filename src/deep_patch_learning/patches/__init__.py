@@ -3,7 +3,7 @@
 `generator("selective-search")` builds one of the three methods; `PatchCache` keeps what they make.
 """
 
-from deep_patch_learning.patches.cache import FillReport, PatchCache, default_folder
+from deep_patch_learning.patches.cache import CachedPatches, FillReport, PatchCache, default_folder
 from deep_patch_learning.patches.edge_boxes.search import EdgeBoxes
 from deep_patch_learning.patches.generator import METHODS, PatchGenerator, generator
 from deep_patch_learning.patches.selective_search.search import SelectiveSearch
@@ -11,6 +11,7 @@ from deep_patch_learning.patches.sliding_window import SlidingWindow
 
 __all__ = [
     "METHODS",
+    "CachedPatches",
     "EdgeBoxes",
     "FillReport",
     "PatchCache",

@@ -1,5 +1,6 @@
 """Images + their patches, made now or found in the cache: what training and evaluation start from."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -8,16 +9,19 @@ import numpy as np
 from deep_patch_learning.common.errors import DataError
 from deep_patch_learning.common.progress import bar, console
 from deep_patch_learning.data.dataset import TaggedImages
-from deep_patch_learning.patches.cache import PatchCache
+from deep_patch_learning.patches.cache import CachedPatches, PatchCache
 from deep_patch_learning.patches.generator import PatchGenerator
 
 
 @dataclass(frozen=True)
 class Prepared:
-    """Images that can be read, with the patches of each, and the ones that were left out with the reason."""
+    """Images that can be read, with the patches (P, 4) of each, and the ones that were left out with the reason.
+
+    `prepare` gives patches that are read from the cache whenever they are asked for, so that memory does not hold them.
+    """
 
     images: TaggedImages
-    patches: list[np.ndarray]
+    patches: Sequence[np.ndarray]
     broken: list[tuple[Path, str]]
 
 
@@ -38,4 +42,4 @@ def prepare(
         images = images.subset([i for i, path in enumerate(images.paths) if path not in unreadable])
     if not len(images):
         raise DataError("none of the images can be read. Check the data set's images.")
-    return Prepared(images, [store.patches_of(path) for path in images.paths], report.broken)
+    return Prepared(images, CachedPatches(store, images.paths), report.broken)

@@ -13,7 +13,7 @@ from typing import Literal, NamedTuple, get_args
 import torch
 from torch import Tensor
 
-from deep_patch_learning.common.boxes import area, overlaps
+from deep_patch_learning.common.boxes import box_iou, nms, votes
 from deep_patch_learning.common.errors import ModelError, did_you_mean
 
 SeedsName = Literal["best", "vote", "several", "clusters", "given"]
@@ -83,13 +83,12 @@ class Vote:
         """Return the elected patch of each class."""
         hidden = _hidden(scores, there)
         best = hidden.amax(dim=1)  # (I, C)
-        loud = (hidden / best.clamp(min=torch.finfo(scores.dtype).tiny)[:, None]).clamp(min=0)  # (I, M, C) from 0 to 1
-        heard = loud.amax(dim=2).topk(min(self.voters, loud.shape[1]), dim=1).indices  # (I, V)
-        weight = loud.gather(1, heard[..., None].expand(-1, -1, loud.shape[2])) ** self.sharpness  # (I, V, C)
-        votes = overlaps(boxes, boxes.gather(1, heard[..., None].expand(-1, -1, 4))) @ weight  # (I, M, C)
-        if self.area_power:
-            votes = votes * area(boxes)[..., None] ** self.area_power
-        elected = _hidden(votes, there).argmax(dim=1)
+        tiny = torch.finfo(scores.dtype).tiny
+        relative = (hidden / best.clamp(min=tiny)[:, None]).clamp(min=0)  # (I, M, C), the best patch of each class is 1
+        voters = relative.amax(dim=2).topk(min(self.voters, relative.shape[1]), dim=1).indices[..., None]  # (I, V, 1)
+        weights = relative.gather(1, voters.expand(-1, -1, relative.shape[2])) ** self.sharpness  # (I, V, C)
+        overlap = box_iou(boxes, boxes.gather(1, voters.expand(-1, -1, 4)))  # (I, M, V)
+        elected = _hidden(votes(overlap, weights, boxes, self.area_power), there).argmax(dim=1)
         return Picks(elected[..., None], best[..., None], (best >= 0)[..., None])
 
 
@@ -113,7 +112,7 @@ class Several:
         allowed = (there.sum(dim=1) * self.share - 1e-6).ceil().clamp(min=1)  # (I,)
         free = (torch.arange(count, device=boxes.device) < allowed[:, None, None]) & (top.values >= 0)  # (I, C, T)
         free &= top.values >= self.floor * top.values[..., :1]
-        places, real = apart(_boxes_at(boxes, top.indices), free, self.overlap, self.most)
+        places, real = nms(_boxes_at(boxes, top.indices), free, self.overlap, self.most)
         return Picks(top.indices.gather(2, places), top.values.gather(2, places), real)
 
 
@@ -136,7 +135,7 @@ class Clusters:
         count = min(self.candidates, scores.shape[1])
         top = scores.masked_fill(~group, -1).transpose(1, 2).topk(count, dim=2)  # (I, C, T), best first
         own = _boxes_at(boxes, top.indices)  # (I, C, T, 4)
-        near = (overlaps(own, own) > self.overlap) | torch.eye(count, dtype=torch.bool, device=boxes.device)
+        near = (box_iou(own, own) > self.overlap) | torch.eye(count, dtype=torch.bool, device=boxes.device)
         free = top.values >= 0  # (I, C, T)
         picked: list[tuple[Tensor, Tensor, Tensor]] = []
         for _ in range(self.most):
@@ -149,22 +148,6 @@ class Clusters:
             free = free & ~members
         places, best, real = (torch.cat(parts, dim=2) for parts in zip(*picked, strict=True))
         return Picks(top.indices.gather(2, places), best, real)
-
-
-def apart(boxes: Tensor, free: Tensor, overlap: float, most: int) -> tuple[Tensor, Tensor]:
-    """Return the places (..., most) that non-maximum suppression keeps among boxes (..., T, 4), best first, and which are real.
-
-    Only boxes that are `free` (..., T) take part. In each of `most` rounds the first free box is kept, and those whose IoU with
-    it exceeds `overlap` are free no more.
-    """
-    places, real = [], []
-    for _ in range(most):
-        place = free.to(torch.uint8).argmax(dim=-1, keepdim=True)  # (..., 1), the first of equal ones
-        places.append(place)
-        real.append(free.any(dim=-1, keepdim=True))
-        kept = boxes.gather(-2, place[..., None].expand(*place.shape, 4))  # (..., 1, 4)
-        free = (free & (overlaps(boxes, kept).squeeze(-1) <= overlap)).scatter(-1, place, False)
-    return torch.cat(places, dim=-1), torch.cat(real, dim=-1)
 
 
 def top_group(scores: Tensor, there: Tensor, rounds: int = 10) -> Tensor:

@@ -5,7 +5,7 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-from deep_patch_learning.common.boxes import overlaps
+from deep_patch_learning.common.boxes import box_iou
 from deep_patch_learning.refinement.seeds import Seeds
 
 FOREGROUND, BACKGROUND = 0.5, 0.1  # IoU with a seed from which a patch is of its class, and from which it counts at all
@@ -40,7 +40,7 @@ def patch_targets(
     A patch belongs to the seed of the highest IoU; of equal ones to that with the higher score. From an IoU of `foreground` on it
     takes the seed's class, from `background` on it is background, below that it does not count. Its weight is the seed's score.
     """
-    overlap = overlaps(boxes, seeds.boxes).masked_fill(~seeds.real[:, None], -1)  # (I, M, S)
+    overlap = box_iou(boxes, seeds.boxes).masked_fill(~seeds.real[:, None], -1)  # (I, M, S)
     best = overlap.amax(dim=2)  # (I, M)
     tied = seeds.scores[:, None].masked_fill(overlap < best[..., None], -1)  # (I, M, S)
     mine = tied.argmax(dim=2)  # (I, M)

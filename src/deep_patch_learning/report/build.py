@@ -70,7 +70,7 @@ class WithPatches(Protocol):
         """Return the images with their tags."""
 
     @property
-    def patches(self) -> list[np.ndarray]:
+    def patches(self) -> Sequence[np.ndarray]:
         """Return the patches (P, 4) of each image."""
 
 

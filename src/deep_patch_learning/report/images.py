@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 from PIL import Image
 
-from deep_patch_learning.common.boxes import pairwise_iou
+from deep_patch_learning.common.boxes import box_iou
 from deep_patch_learning.common.drawing import as_image
 from deep_patch_learning.data.dataset import ABSENT, PRESENT, UNKNOWN, TaggedImages
 from deep_patch_learning.evaluation.matching import overlaps
@@ -104,7 +104,7 @@ def find(
     """Return what the network says of one class of an image, judged where the class has a true box."""
     box = None if prediction.best_boxes is None else prediction.best_boxes[index]
     true_boxes = np.zeros((0, 4)) if truth is None else truth.of_class(index)
-    overlap = float(pairwise_iou(box, true_boxes).max()) if box is not None and len(true_boxes) else None
+    overlap = float(box_iou(box, true_boxes).max()) if box is not None and len(true_boxes) else None
     return Find(
         prediction.classes[index],
         index,

@@ -13,19 +13,16 @@ from dataclasses import dataclass
 from typing import Protocol
 
 import numpy as np
-import torch
 from torch import Tensor, nn
 
 from deep_patch_learning.common.atomic_files import write_whole
-from deep_patch_learning.common.devices import usable_precision
 from deep_patch_learning.common.errors import DataError, RunError
 from deep_patch_learning.common.progress import console
 from deep_patch_learning.data.batch import scaled_size
 from deep_patch_learning.data.dataset import PRESENT, TaggedImages
 from deep_patch_learning.data.holdout import drawn_share
 from deep_patch_learning.data.store import ImageStore
-from deep_patch_learning.inference.model import ImageInput, score_on_device
-from deep_patch_learning.model.network import Scores
+from deep_patch_learning.inference.scoring import ImageInput, PredictSettings, head_scores, score_on_device
 from deep_patch_learning.recipe.recipe import Recipe
 from deep_patch_learning.runs.checkpoint import save_checkpoint
 from deep_patch_learning.runs.folder import RunFolder
@@ -202,13 +199,9 @@ def _first(patches: np.ndarray, recipe: Recipe) -> np.ndarray:
 
 
 def _image_scores(network: nn.Module, images: Sequence[ImageInput], recipe: Recipe) -> Tensor:
-    """Return the scores (I, C) that rank images, as `Prediction.image_scores` does."""
+    """Return the image scores (I, C), which rank images: those of `Prediction`, at the smallest scale."""
     device = next(network.parameters()).device
-    half = {"bf16-mixed": torch.bfloat16, "16-mixed": torch.float16}.get(
-        usable_precision(recipe.precision, device.type)
+    settings = PredictSettings(
+        (min(recipe.scales),), recipe.shapes, recipe.precision, two_stream_tags=recipe.two_stream_tags
     )
-    totals: Scores = score_on_device(network, images, (min(recipe.scales),), device, recipe.shapes, half)
-    heads = [head for head in (totals.classification, totals.discovery) if head is not None]
-    if totals.refinement is not None and (recipe.two_stream_tags or not heads):
-        heads.append(totals.refinement.image.logit(eps=1e-7))
-    return torch.stack(heads).sum(dim=0)
+    return head_scores(score_on_device(network, images, settings, device), settings).image_scores()

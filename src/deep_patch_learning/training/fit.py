@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from deep_patch_learning.common.errors import RunError
+from deep_patch_learning.common.memory import keep_memory
 from deep_patch_learning.common.progress import bar, console
 from deep_patch_learning.patches.prepare import Prepared
 from deep_patch_learning.recipe.recipe import Recipe
@@ -38,6 +39,7 @@ def train_prepared(
     With `given` boxes (see `second_round`) a refinement learns from them; a recipe with `seeds="given"` needs them.
     The returned trainer is not `finished` when Ctrl-C ended it early; everything is saved then too.
     """
+    keep_memory(training=True)
     run = RunFolder(out)
     if trainer is None:
         measured = None if held_out is None else _measured(held_out, recipe, run)

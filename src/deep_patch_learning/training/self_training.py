@@ -94,7 +94,7 @@ def find_pseudo_boxes(
         return read_pseudo_boxes(found_before, images.names, images.classes)
     model = load(teachers, device, scales)
     patched = prepare(images, model.patch_generator, cache, workers)
-    predictions = predict_prepared(model, patched, description="boxes to learn from")
+    predictions = list(predict_prepared(model, patched, description="boxes to learn from"))
     given = [
         boxes_of_tags(one, labels, recipe.seeds_per_class, recipe.seed_floor)
         for one, labels in zip(predictions, images.labels, strict=True)

@@ -8,10 +8,10 @@ import numpy as np
 import pytest
 import torch
 
-from deep_patch_learning.common.boxes import pairwise_iou
+from deep_patch_learning.common.boxes import box_iou
 from deep_patch_learning.data.batch import Batch, collate, make_view
 from deep_patch_learning.data.truth import read_truth
-from deep_patch_learning.inference.model import ImageInput
+from deep_patch_learning.inference.model import ImageInput, PredictSettings
 from deep_patch_learning.model.network import DeepPatchNet
 from deep_patch_learning.patches import generator
 from deep_patch_learning.patches.prepare import Prepared
@@ -48,7 +48,7 @@ def test_targets_are_those_of_a_loop() -> None:
         torch.arange(9) % 4 == 3,
     )
     found = patch_targets(patches, patch_image, images, truth, classes)
-    overlap = pairwise_iou(patches.numpy(), truth.boxes.numpy())
+    overlap = box_iou(patches.numpy(), truth.boxes.numpy())
     kinds: list[list[str]] = [[] for _ in range(images)]
     for p in range(300):
         sure = [g for g in range(9) if truth.image[g] == patch_image[p] and not truth.difficult[g]]
@@ -206,7 +206,7 @@ def test_a_detector_moves_its_patches(parts: DeepPatchNet) -> None:
         )  # 0.2 sides to the right, class 0
     image = np.random.default_rng(0).integers(0, 256, (100, 140, 3), np.uint8)
     patches = np.array([[10, 10, 60, 60], [40, 20, 90, 90]])
-    model = Detector(network, ("a", "b"), (96, 128), generator("sliding-window"), "cpu")  # type: ignore[arg-type]
+    model = Detector(network, ("a", "b"), PredictSettings((96, 128)), generator("sliding-window"), "cpu")  # type: ignore[arg-type]
     found = next(model.predict_images([ImageInput("one", image, patches)]))
     assert found.best_boxes is not None
     shifted = patches + np.array([[10, 0, 10, 0]])

@@ -6,7 +6,7 @@ import torch
 
 from deep_patch_learning.data.batch import Batch
 from deep_patch_learning.evaluation.classification import classification_report
-from deep_patch_learning.inference.model import Model
+from deep_patch_learning.inference.model import Model, PredictSettings
 from deep_patch_learning.model.network import DeepPatchNet
 from deep_patch_learning.patches import generator
 from deep_patch_learning.patches.prepare import Prepared
@@ -81,7 +81,9 @@ def test_features_leave_the_network_alone_and_have_length_one(
 ) -> None:
     network = build_frozen(parts)
     before = {name: value.clone() for name, value in network.state_dict().items()}
-    model = Model(network, small_prepared.images.classes, (96, 128), generator("sliding-window"), "cpu")  # type: ignore[arg-type]
+    model = Model(
+        network, small_prepared.images.classes, PredictSettings((96, 128)), generator("sliding-window"), "cpu"
+    )  # type: ignore[arg-type]
     few = small_prepared.images.subset(range(5))
     found = np.stack(list(features_of(model, few, images_per_micro_batch=2)))
     one_by_one = np.stack(list(features_of(model, few, images_per_micro_batch=1)))

@@ -12,7 +12,7 @@ from torch import nn
 
 from deep_patch_learning.common.devices import usable_device
 from deep_patch_learning.evaluation.measure import Truth, measure_predictions
-from deep_patch_learning.inference.loading import recipe_box_selection
+from deep_patch_learning.inference.loading import predict_settings
 from deep_patch_learning.inference.model import Model
 from deep_patch_learning.inference.stream import predict_prepared
 from deep_patch_learning.model.backbones.weights import FilledLayers
@@ -97,24 +97,16 @@ def outcome_of(
 
 def model_of(contest: Contest, recipe: Recipe, network: nn.Module, kind: type[Model] = Model) -> Model:
     """Return a model that predicts as a run of this recipe would."""
-    return kind(
-        network,
-        contest.classes,
-        recipe.seen_at,
-        recipe_patches(recipe),
-        usable_device(contest.device),
-        box_selection=recipe_box_selection(recipe),
-        shapes=recipe.shapes,
-        precision=recipe.precision,
-    )
+    device = usable_device(contest.device)
+    return kind(network, contest.classes, predict_settings(recipe), recipe_patches(recipe), device)
 
 
 def measure(contest: Contest, model: Model, testing: Prepared) -> tuple[dict[str, Any], float]:
     """Return the figures of a model and the images it predicts in a second: reading included, making patches not."""
     few = Prepared(testing.images.subset(range(min(4, len(testing.images)))), testing.patches[:4], [])
-    predict_prepared(model, few, description="warming up")  # the first pass of a device chooses its kernels
+    list(predict_prepared(model, few, description="warming up"))  # the first pass of a device chooses its kernels
     began = time.perf_counter()
-    predictions = predict_prepared(model, testing)
+    predictions = list(predict_prepared(model, testing))
     seconds = time.perf_counter() - began
     return measure_predictions(predictions, testing.images.labels, contest.truth), len(predictions) / seconds
 

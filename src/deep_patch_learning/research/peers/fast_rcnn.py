@@ -4,15 +4,15 @@ THIS IS THE ONLY PLACE WHERE TRAINING READS BOXES. It is not Deep Patch Learning
 ordinary training imports this one, and the network made here is measured under its own name.
 """
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
-from torchvision.ops import batched_nms, box_iou
 
+from deep_patch_learning.common.boxes import box_iou, nms
 from deep_patch_learning.common.boxes import flip as flip_boxes
 from deep_patch_learning.data.batch import Batch
 from deep_patch_learning.data.truth import TrueBoxes
@@ -209,11 +209,13 @@ class SupervisedTrainer(Trainer):
 class Detector(Model):
     """A model whose patches move: every class has its own box for each patch."""
 
-    def predict_images(self, images: Iterable[ImageInput], images_per_micro_batch: int = 1) -> Iterator[Prediction]:
-        """Yield the predictions of images with their patches, in order; neighbours of one size share a pass."""
-        for together in self._passes(images, images_per_micro_batch):
-            for image, scores in zip(together, self.scores(together), strict=True):
-                yield self._detection(image, scores)
+    def begin(self, images: Sequence[ImageInput]) -> list[ImageScores]:
+        """Return the scores of images that share a micro-batch."""
+        return self.scores(images)
+
+    def finish(self, images: Sequence[ImageInput], begun: list[ImageScores]) -> list[Prediction]:
+        """Return the predictions of these images."""
+        return [self._detection(image, scores) for image, scores in zip(images, begun, strict=True)]
 
     def _detection(self, image: ImageInput, scores: ImageScores) -> Prediction:
         if scores.patches is None or scores.discovery is None or scores.parts is None:
@@ -243,8 +245,11 @@ class Detector(Model):
         """Return boxes (B, 4), classes (B,) and scores (B,) after NMS within each class, best first."""
         top, rows = logits.topk(min(CANDIDATES, len(logits)), dim=0)  # (N, C)
         columns = torch.arange(logits.shape[1]).expand_as(rows)
-        boxes, top, columns = boxes[rows, columns].flatten(0, 1), top.flatten(), columns.flatten()
-        kept = batched_nms(boxes, top, columns, self.nms)
-        of_class = F.one_hot(columns[kept], logits.shape[1])
-        kept = kept[(of_class.cumsum(dim=0) * of_class).amax(dim=1) <= self.boxes_per_class]
-        return boxes[kept], columns[kept], top[kept]
+        boxes, top = boxes[rows, columns].transpose(0, 1), top.T  # (C, N, 4), (C, N)
+        settings = self.settings
+        places, real = nms(boxes, torch.ones_like(top, dtype=torch.bool), settings.nms, settings.boxes_per_class)
+        classes, kept = real.nonzero(as_tuple=True)
+        places = places[classes, kept]
+        order = top[classes, places].sort(descending=True, stable=True).indices
+        classes, places = classes[order], places[order]
+        return boxes[classes, places], classes, top[classes, places]

@@ -196,9 +196,9 @@ def read_measured(path: Path) -> Measured | None:
 def timed_predictions(model: Model, prepared: Prepared, said: str) -> tuple[list[Any], float]:
     """Return the predictions, and the seconds per image once the device is warm and the image decoded."""
     first = Prepared(prepared.images.subset([0]), prepared.patches[:1], [])
-    predict_prepared(model, first, description="warming up")
+    list(predict_prepared(model, first, description="warming up"))
     begun = time.perf_counter()
-    predictions = predict_prepared(model, prepared, description=said)
+    predictions = list(predict_prepared(model, prepared, description=said))
     return predictions, (time.perf_counter() - begun) / len(predictions)
 
 

@@ -152,7 +152,7 @@ def server_files(bench: Bench, way: Way, run: RunFolder) -> list[Path]:
     images = untagged_images(bench.protocol.data, "test", model.classes)
     prepared = prepare(limited(images, bench.limit), model.patch_generator, workers=bench.workers)
     folder.parent.mkdir(parents=True, exist_ok=True)
-    predictions = predict_prepared(model, prepared, description="test images")
+    predictions = list(predict_prepared(model, prepared, description="test images"))
     return [write_server_files(predictions, folder, f"VOC{bench.protocol.year}")]
 
 

@@ -78,7 +78,7 @@ def _discovery_row(
     images = prepared.images.subset(chosen)
     name = images.classes[index]
     some = Prepared(images, [prepared.patches[i] for i in chosen], [])
-    predictions = predict_prepared(model, some, description=f"discoveries: {name}")
+    predictions = list(predict_prepared(model, some, description=f"discoveries: {name}"))
     found: dict[bool, list[Image.Image]] = {True: [], False: []}
     count = 0
     for place, (number, prediction) in enumerate(zip(chosen, predictions, strict=True)):

@@ -1,0 +1,97 @@
+"""Freed blocks are kept for the next ones, unless the user has chosen otherwise."""
+
+import json
+import os
+import platform
+import subprocess
+import sys
+
+import pytest
+
+from deep_patch_learning.common import memory
+
+WORK = """
+import json, os, resource, sys
+import torch
+from deep_patch_learning.common.memory import keep_memory
+
+def work(times):
+    for _ in range(times):
+        torch.empty(16 * 2**20).fill_(1.0)  # 64 MiB: taken, written and freed
+
+def faults(times):
+    before = resource.getrusage(resource.RUSAGE_SELF).ru_minflt
+    work(times)
+    return resource.getrusage(resource.RUSAGE_SELF).ru_minflt - before
+
+kept = keep_memory(training=True) if sys.argv[1] == "keep" else None
+faults(20)  # the heap grows to its size: remainders that glibc keeps for its threads part some of the first blocks
+print(json.dumps({"kept": kept, "faults": faults(20), "operations": os.environ.get("ONEDNN_PRIMITIVE_CACHE_CAPACITY")}))
+"""
+NAMES = (*memory.CHOSEN_BY_USER, memory.SWITCH, "GLIBC_TUNABLES", "ONEDNN_PRIMITIVE_CACHE_CAPACITY")
+glibc = pytest.mark.skipif(platform.libc_ver()[0] != "glibc", reason="only glibc is asked to keep memory")
+
+
+def run(way, **settings):
+    clean = {name: value for name, value in os.environ.items() if name not in NAMES}
+    output = subprocess.check_output([sys.executable, "-c", WORK, way], env=clean | settings, text=True)
+    return json.loads(output)
+
+
+@glibc
+def test_blocks_that_are_kept_cost_no_page_faults():
+    before, after = run("leave"), run("keep")
+    assert after["kept"]
+    assert before["faults"] > 20 * 100  # even if every page were one of 512 KiB
+    assert after["faults"] < before["faults"] / 20
+
+
+@glibc
+@pytest.mark.parametrize(
+    "settings",
+    [
+        {"DPL_KEEP_MEMORY": "0"},
+        {"MALLOC_TRIM_THRESHOLD_": "131072"},
+        {"GLIBC_TUNABLES": "glibc.malloc.mmap_threshold=131072"},
+    ],
+)
+def test_a_users_own_setting_is_left_alone(settings):
+    found = run("keep", **settings)
+    assert found["kept"] is False
+    assert found["operations"] is None
+    assert found["faults"] > 20 * 100
+
+
+@glibc
+def test_only_training_keeps_few_operations_and_not_against_the_user(monkeypatch):
+    for name in NAMES:
+        monkeypatch.delenv(name, raising=False)
+    assert run("keep")["operations"] == str(memory.KEPT_OPERATIONS)
+    assert run("keep", ONEDNN_PRIMITIVE_CACHE_CAPACITY="512")["operations"] == "512"
+    monkeypatch.setattr(memory.ctypes, "CDLL", lambda _: _Library())
+    assert memory.keep_memory()
+    assert "ONEDNN_PRIMITIVE_CACHE_CAPACITY" not in os.environ
+
+
+@pytest.mark.parametrize("system", ["darwin", "win32"])
+def test_other_systems_are_not_asked(monkeypatch, system):
+    monkeypatch.setattr(memory.sys, "platform", system)
+    monkeypatch.setattr(memory.ctypes, "CDLL", lambda _: pytest.fail("asked"))
+    assert not memory.keep_memory()
+
+
+def test_another_c_library_is_left_alone(monkeypatch):
+    for name in NAMES:
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setattr(memory.ctypes, "CDLL", lambda _: object())
+    assert not memory.keep_memory(training=True)
+    assert "ONEDNN_PRIMITIVE_CACHE_CAPACITY" not in os.environ
+
+
+class _Library:
+    """A glibc that takes every setting."""
+
+    gnu_get_libc_version = "2.36"
+
+    def mallopt(self, option, value):
+        return 1
