@@ -1,8 +1,8 @@
-"""What each step gave Selective Search its speed and its recall, and where the time goes.
+"""What each optimisation adds to the speed and recall of Selective Search, and the time of each stage.
 
     DPL_VOC=/data/VOCdevkit/VOC2007 python benchmarks/patches_steps.py
 
-Every step keeps those before it. All run in turns on the same images, on one thread; seconds are processor time.
+Each keeps those before it. All run alternately on the same images, on one thread; seconds are CPU time.
 """
 
 import argparse
@@ -17,6 +17,7 @@ from pathlib import Path
 import cv2
 import numpy as np
 
+from deep_patch_learning.common.devices import machine_name
 from deep_patch_learning.data.readers.read import read_tags
 from deep_patch_learning.data.truth import read_truth
 from deep_patch_learning.evaluation.patch_recall import best_ious
@@ -24,7 +25,7 @@ from deep_patch_learning.patches import preparation as preparing
 from deep_patch_learning.patches.selective_search import grouping, ordering, segmentation
 from deep_patch_learning.patches.selective_search import search as selective_search
 from deep_patch_learning.patches.selective_search.search import SelectiveSearch
-from written import this_machine, write_rows
+from rows import write_rows
 
 best_first, segment, count_better = ordering.best_first, segmentation.segment, ordering._count_better
 
@@ -123,7 +124,7 @@ def main() -> None:
     about = {
         "images": given.pixels,
         "seed": given.seed,
-        "machine": f"{this_machine()}, one used",
+        "machine": f"{machine_name()}, one used",
         "date": datetime.date.today().isoformat(),
         "command": "python benchmarks/patches_steps.py",
     }

@@ -115,7 +115,7 @@ WORDS = {
     "best-first": "vote, best-first",
     "elected": "vote, elected",
     "refined": "refinement, elected",
-    "scaling pictures": "resizing images",
+    "scaling images": "resizing images",
     "a larger k visits only edges the smaller one left": "a larger k processes only edges the smaller one left",
     "of it, patches": "patches alone",
 }

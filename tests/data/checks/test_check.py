@@ -12,7 +12,7 @@ import pytest
 from checked import DPL, finding, photo, report_on
 from PIL import Image
 
-from deep_patch_learning.commands.check import check_data
+from deep_patch_learning.commands.check import check as check_data
 from deep_patch_learning.common.errors import DataError
 from deep_patch_learning.data.checks.findings import Severity
 from deep_patch_learning.data.checks.names import edits, is_plural, looks_misspelt

@@ -23,7 +23,7 @@ class Severity(IntEnum):
     @property
     def words(self) -> str:
         """Return the severity as people read it."""
-        return {1: "worth knowing", 2: "hurts", 3: "stops training"}[self]
+        return {1: "worth knowing", 2: "hurts", 3: "severe"}[self]
 
 
 @dataclass(frozen=True)
@@ -94,7 +94,7 @@ class CheckReport:
 
     @property
     def ready(self) -> bool:
-        """Whether nothing was found that stops training."""
+        """Whether nothing severe was found; training runs nevertheless (see `commands.check.consequence`)."""
         return not any(finding.severity is Severity.STOPS for finding in self.findings)
 
     @property

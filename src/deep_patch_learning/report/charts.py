@@ -1,4 +1,4 @@
-"""Charts as inline SVG and CSS: they take the page's colours, and so suit light, dark and paper."""
+"""Charts as inline SVG and CSS, in the page's colours: light, dark and print."""
 
 import math
 from collections.abc import Iterable, Mapping, Sequence
@@ -8,24 +8,31 @@ from typing import Any, NamedTuple
 from markupsafe import Markup, escape
 
 NO_MARKUP = Markup("")
-TERMS = ("classification", "discovery", "two_stream", "refinement", "boxes")  # those with a colour of their own
+TERMS = ("classification", "discovery", "two_stream", "refinement", "boxes")  # each has its own colour
 MOST_POINTS = 120  # of a curve; longer logs are averaged over neighbours
 
-_NO_TERMS = {"step", "samples", "loss", "learning_rate", "seconds"}  # what a log says beside the terms of the loss
+_NO_TERMS = {
+    "step",
+    "samples",
+    "visits",
+    "loss",
+    "learning_rate",
+    "seconds",
+}  # log entries that are no terms of the loss
 # the SVG's own coordinates: room for the read-out under the legend, and for the ticks
 _READ_OUT, _RIGHT, _BOTTOM, _LEFT = 24, 14, 44, 46
 _LEGEND_ROW, _LETTER = 20, 6.6
 
 
 class _Point(NamedTuple):
-    """One moment of the training: the step, and the value of each series that has one."""
+    """One log entry: the step, and the value of each series that has one."""
 
     step: float
     values: dict[str, float]
 
 
 class _Frame(NamedTuple):
-    """The plot's place and its two axes, both from 0."""
+    """The plot's area and its two axes, both from 0."""
 
     width: int
     height: int
@@ -41,10 +48,10 @@ class _Frame(NamedTuple):
 
 
 def loss_curve(log: Iterable[Mapping[str, Any]], width: int = 880, height: int = 310) -> Markup:
-    """Return the loss over the steps as SVG, total and each term of it; empty when the log has no entry to draw.
+    """Return the loss over the steps as SVG, total and each term; empty when the log has no entry to draw.
 
-    `log` holds the entries of log.jsonl: `step`, `loss` and the terms that it is the sum of. What is not a finite number
-    is left out. A loss of one term has one line. Pointing at a step shows its values; that needs no script.
+    `log` has the entries of log.jsonl: `step`, `loss` and its terms. Values that are not finite are left out. A loss of one
+    term has one line. Pointing at a step shows its values, without a script.
     """
     points = _thinned(_points(log))
     names = _terms(points)
@@ -72,8 +79,8 @@ def loss_curve(log: Iterable[Mapping[str, Any]], width: int = 880, height: int =
 
 
 def ticks(highest: float, about: int) -> list[float]:
-    """Return round numbers from 0 to `highest` or just above it, about as many as asked for; never fewer than two."""
-    if not (math.isfinite(highest) and highest > 1e-300):  # below that its parts have no logarithm
+    """Return round numbers from 0 to `highest` or just above it, about `about` of them; never fewer than two."""
+    if not (math.isfinite(highest) and highest > 1e-300):  # below that the logarithm of its parts fails
         return [0.0, 1.0]
     rough = highest / about
     power = 10.0 ** math.floor(math.log10(rough))
@@ -91,7 +98,7 @@ def bar(percent: float | None, kind: str) -> Markup:
 
 
 def stacked_bar(counts: Sequence[int], kinds: Sequence[str]) -> Markup:
-    """Return a horizontal bar in pieces, each as long as its count; empty where there is nothing to count."""
+    """Return a horizontal bar in pieces, each as long as its count; empty where all counts are 0."""
     total = sum(counts)
     if not total:
         return NO_MARKUP
@@ -114,7 +121,7 @@ def _points(log: Iterable[Mapping[str, Any]]) -> list[_Point]:
 
 
 def _terms(points: Sequence[_Point]) -> list[str]:
-    """Return the terms that any point has a value of: the known ones in their order, then the others by name."""
+    """Return the terms with a value at any point: the known ones in their order, then the others by name."""
     found = {name for point in points for name in point.values} - {"loss"}
     return [*(name for name in TERMS if name in found), *sorted(found.difference(TERMS))]
 
@@ -124,7 +131,7 @@ def _title(name: str) -> str:
 
 
 def _colour(name: str) -> str:
-    """Return the class of the style that colours a series."""
+    """Return the CSS class that colours a series."""
     return name if name in (*TERMS, "loss") else "other"
 
 
@@ -133,7 +140,7 @@ def _is_number(value: Any) -> bool:
 
 
 def _thinned(points: Sequence[_Point]) -> list[_Point]:
-    """Return at most MOST_POINTS points: the mean of each run of neighbours, at its last step."""
+    """Return at most MOST_POINTS points: the mean of each group of neighbours, at its last step."""
     size = max(1, math.ceil(len(points) / MOST_POINTS))
     thinned = []
     for start in range(0, len(points), size):
@@ -161,7 +168,7 @@ def _axes(frame: _Frame, values: Sequence[float]) -> Markup:
             x = frame.x(step)
             parts.append(f'<text class="tick" x="{x:.1f}" y="{foot + 18}" text-anchor="middle">{step:,.0f}</text>')
     parts.append(f'<text class="tick" x="{right}" y="{foot + 36}" text-anchor="end">training steps</text>')
-    return Markup("".join(parts))  # numbers alone: nothing here needs escaping
+    return Markup("".join(parts))  # only numbers: nothing here needs escaping
 
 
 def _line(frame: _Frame, points: Sequence[_Point], name: str) -> Markup:
@@ -172,7 +179,7 @@ def _line(frame: _Frame, points: Sequence[_Point], name: str) -> Markup:
 
 
 def _legend(names: Sequence[str], width: int) -> tuple[Markup, int]:
-    """Return the names of the series beside a piece of their line, and how many rows they take."""
+    """Return the names of the series beside a piece of their line, and the number of rows."""
     parts, x, row = [], _LEFT, 0
     for name in names:
         wide = 44 + round(_LETTER * len(_title(name)))
@@ -186,9 +193,9 @@ def _legend(names: Sequence[str], width: int) -> tuple[Markup, int]:
 
 
 def _readouts(frame: _Frame, points: Sequence[_Point], names: Sequence[str]) -> Iterable[Markup]:
-    """Yield one invisible column per point; pointing at it shows a guide and the values (`:hover` in the style)."""
+    """Yield one invisible column per point; pointing at it shows a guide and the values (`:hover` in the CSS)."""
     edges = [frame.x(point.step) for point in points]
-    roomy = frame.width >= 500  # elsewhere colours alone tell the series
+    roomy = frame.width >= 500  # else colours alone distinguish the series
     middles = [(a + b) / 2 for a, b in pairwise(edges)]
     for point, x, low, high in zip(
         points, edges, [float(_LEFT), *middles], [*middles, float(frame.width - _RIGHT)], strict=True

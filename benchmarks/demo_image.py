@@ -3,7 +3,7 @@
 python benchmarks/demo_image.py DPL_DEMO_FOLDER
 """
 
-import sys
+import argparse
 from pathlib import Path
 
 import numpy as np
@@ -22,7 +22,9 @@ ENLARGED, COLUMNS = 3, 4
 
 
 def main() -> None:
-    folder = Path(sys.argv[1])
+    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
+    parser.add_argument("folder", type=Path, help="what `dpl demo --out` wrote")
+    folder = parser.parse_args().folder
     listing = folder / "world" / "world.jsonl"
     model = load(folder / "runs" / "second")
     images = limited(read_tags(listing, "test"), 2 * COLUMNS)
@@ -33,9 +35,7 @@ def main() -> None:
     for i, found in enumerate(predict_prepared(model, prepared)):
         tagged = np.flatnonzero(images.labels[i] == 1)
         boxes = found.best_boxes[tagged]
-        right = [
-            box_iou(box[None], truth[i].of_class(c)).max() >= 0.5 for c, box in zip(tagged, boxes, strict=True)
-        ]
+        right = [box_iou(box[None], truth[i].of_class(c)).max() >= 0.5 for c, box in zip(tagged, boxes, strict=True)]
         image = Image.fromarray(images.read(i))
         large = image.resize((image.width * ENLARGED, image.height * ENLARGED), Image.Resampling.LANCZOS)
         labels = [f"{images.classes[c]} {100 * found.probabilities[c]:.0f} %" for c in tagged]

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from deep_patch_learning.report.figures import MOST_POINTS, bar, loss_curve, ticks
+from deep_patch_learning.report.charts import MOST_POINTS, bar, loss_curve, ticks
 
 number = st.floats(0, 1e6) | st.just(math.nan) | st.just(math.inf) | st.none()
 entry = st.fixed_dictionaries(

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from deep_patch_learning.inference.model import ImageInput
-from deep_patch_learning.report.parts import CROP_SIDE, choose_filters, crop, strongest_patches
+from deep_patch_learning.inference.part_filters import CROP_SIDE, choose_filters, crop, strongest_patches
 
 
 @pytest.fixture
@@ -41,13 +41,13 @@ def test_they_are_the_maxima(hand, images):
         np.testing.assert_allclose([patch.response for patch in one.patches], [row[0] for row in wanted], rtol=1e-5)
 
 
-def test_a_filter_speaks_for_the_class_it_moves_most(hand, images):
+def test_a_filter_class_name_the_class_it_moves_most(hand, images):
     model = hand.model(filters=6)
     maxima = np.array([[row.max() for row in model.scores([p])[0].parts.T] for p in images])
     weights = model.network.classification.classifier.weight[:, :6].detach().numpy()
     for one in strongest_patches(model, images, filters=6):
         moves = weights[:, one.filter] * maxima[:, one.filter].std()
-        assert one.speaks_for == hand.classes[int(moves.argmax())]
+        assert one.class_name == hand.classes[int(moves.argmax())]
         assert one.strength == pytest.approx(moves.max(), rel=1e-4)
 
 

@@ -10,10 +10,15 @@ from safetensors.torch import save_file
 from deep_patch_learning.common.errors import DataError, RunError
 from deep_patch_learning.recipe.presets import paper
 from deep_patch_learning.recipe.recipe import PAPER_SCALES
-from deep_patch_learning.research.reproduce import plan
-from deep_patch_learning.research.reproduce.bench import training_time
-from deep_patch_learning.research.reproduce.differences import differences
-from deep_patch_learning.research.reproduce.plan import Protocol, Splits, find_protocol, untagged_images
+from deep_patch_learning.research.peers.contest import training_time
+from deep_patch_learning.research.reproduce import tables
+from deep_patch_learning.research.reproduce.protocol import (
+    Protocol,
+    Splits,
+    differences,
+    find_protocol,
+    untagged_images,
+)
 from deep_patch_learning.research.reproduce.results import needed
 
 from .conftest import make_voc
@@ -27,28 +32,32 @@ def protocol(year: int = 2007, has_test: bool = True) -> Protocol:
 
 def test_tables_share_the_training_that_is_the_same() -> None:
     base = paper("vgg16")
-    runs = {name: [way.run for way in build(base).ways] for name, build in plan.BUILDERS.items()}
+    runs = {name: [variant.run for variant in build(base).variants] for name, build in tables.BUILDERS.items()}
     assert all(found[0] == "both-heads" for found in runs.values())
     assert len({run for found in runs.values() for run in found}) == 6
     others = base.replace(patches="edge-boxes")
-    assert [way.run for way in plan.patches_table(others).ways] == ["selective-search", "both-heads", "sliding-windows"]
+    assert [variant.run for variant in tables.patches_table(others).variants] == [
+        "selective-search",
+        "both-heads",
+        "sliding-windows",
+    ]
 
 
 def test_the_single_scale_is_the_papers_where_it_lies_between() -> None:
-    assert plan.single_scale(PAPER_SCALES) == 600
-    assert plan.single_scale((96, 128, 160)) == 128
+    assert tables.single_scale(PAPER_SCALES) == 600
+    assert tables.single_scale((96, 128, 160)) == 128
     with pytest.raises(RunError, match="Give several"):
-        plan.scales_table(paper("vgg16").replace(scales=(600,)))
+        tables.scales_table(paper("vgg16").replace(scales=(600,)))
 
 
 def test_without_test_images_corloc_of_the_main_table_alone_is_on_trainval() -> None:
-    way = plan.main_table(paper("vgg16")).ways[0]
+    variant = tables.main_table(paper("vgg16")).variants[0]
     val = protocol(has_test=False)
-    assert needed(val, "main", way) == [("train", "val"), ("trainval", "trainval")]
-    assert needed(val, "tasks", way) == [("train", "val")]
-    assert needed(protocol(), "tasks", way) == [("trainval", "test"), ("trainval", "trainval")]
-    assert needed(protocol(), "peers", way) == [("trainval", "test")]
-    alone = plan.tasks_table(paper("vgg16")).ways[1]
+    assert needed(val, "main", variant) == [("train", "val"), ("trainval", "trainval")]
+    assert needed(val, "tasks", variant) == [("train", "val")]
+    assert needed(protocol(), "tasks", variant) == [("trainval", "test"), ("trainval", "trainval")]
+    assert needed(protocol(), "peers", variant) == [("trainval", "test")]
+    alone = tables.tasks_table(paper("vgg16")).variants[1]
     assert needed(protocol(), "tasks", alone) == [("trainval", "test")]
 
 
@@ -84,12 +93,12 @@ def test_the_papers_own_experiment_differs_in_nothing(tmp_path: Path) -> None:
         ({"backbone": "resnet50"}, "resnet50 in place of the paper's AlexNet and VGG16"),
         ({"weights": ""}, "all layers start at random"),
         ({"weights": "imagenet"}, "torchvision's VGG16 weights, not Caffe's"),
-        ({"steps": 100}, "10,200 samples in training, the paper's are 90,000"),
-        ({"patches_per_sample": 512}, "512 patches drawn at each sample, the paper takes all"),
+        ({"steps": 100}, "10,200 training samples, 90,000 in the paper"),
+        ({"patches_per_sample": 512}, "512 patches drawn per sample, all in the paper"),
         ({"search_mode": "fast"}, "this package's faster Selective Search"),
-        ({"picking": "vote"}, "boxes elected by vote, the paper takes the best patch"),
+        ({"picking": "vote"}, "boxes by vote, the best patch in the paper"),
         ({"scales": (480,)}, "scales 480"),
-        ({"name": "modern"}, "the modern recipe (sgd, 2 images a step)"),
+        ({"name": "modern"}, "the modern recipe (sgd, 2 images per step)"),
     ],
 )
 def test_each_difference_is_said(changes: dict, words: str) -> None:
