@@ -1,8 +1,8 @@
-"""Runs `dpl demo` with several seeds and writes results/demo.csv: a row per seed and way, and their means.
+"""Runs `dpl demo` with several seeds and writes results/demo.csv: a row per seed and method, and their means.
 
     python benchmarks/demo_seeds.py [--seeds 0 1 2]
 
-Each demo is a process of its own, as a user starts it; nothing is kept between them.
+Each demo is its own process, as a user starts it; nothing is kept between them.
 """
 
 import argparse
@@ -15,7 +15,7 @@ from datetime import date
 from pathlib import Path
 
 from deep_patch_learning.commands.demo import SHOWN, TITLES
-from written import this_machine
+from deep_patch_learning.common.devices import machine_name
 
 RESULTS = Path(__file__).parent.parent / "results" / "demo.csv"
 NAIVE = {
@@ -36,6 +36,7 @@ def run(seed: int) -> dict:
             str(seed),
             "--out",
             folder + "/demo",
+            "--all",
             "--json",
         ]
         return json.loads(subprocess.run(command, check=True, capture_output=True, text=True).stdout.splitlines()[-1])
@@ -45,12 +46,12 @@ def main() -> None:
     parser = argparse.ArgumentParser()
     parser.add_argument("--seeds", type=int, nargs="+", default=[0, 1, 2])
     seeds = parser.parse_args().seeds
-    common = {"machine": this_machine(), "date": date.today().isoformat()}
+    common = {"machine": machine_name(), "date": date.today().isoformat()}
     rows = []
     for seed in seeds:
         found = run(seed)
         print(json.dumps(found), flush=True)
-        command = f"dpl demo --seed {seed} --json"
+        command = f"dpl demo --all --seed {seed} --json"
         for way, name in TITLES.items():
             rows.append(
                 {"way": name, "seed": seed, **{k: found[way].get(k) for k in SHOWN}, "command": command, **common}

@@ -1,12 +1,12 @@
-"""A stock detector trained on boxes that were found from tags, beside the same detector trained on the true boxes.
+"""A standard detector trained on boxes found from tags, beside the same detector trained on the true boxes.
 
     dpl label VOC2007 --split train --model RUN --min-score 0 --out labels
     python benchmarks/detector_on_labels.py VOC2007 labels --weights resnet50_imagenet.safetensors [--stride-in-first]
 
-Torchvision's Faster R-CNN with ResNet-50 and a feature pyramid, from ImageNet weights, both times with the same images, steps
-and seed; detection mAP on val. Boxes marked difficult are left out of training. Writes results/detector_on_labels.csv: the
-share of full supervision that tags buy. With --only one of the two is trained, and the other's row stays as it is in the file.
-The labels of the row `tags` in results/ are those of the run "fourth round of three", seed 0, of benchmarks/voc_parts.py: its
+Torchvision's Faster R-CNN with ResNet-50 and a feature pyramid, from ImageNet weights. Same images, steps and seed; only the
+boxes differ. Detection mAP on val. Boxes marked difficult are left out of training. Writes results/detector_on_labels.csv,
+with the share of full supervision that tags reach. With --only, one of the two is trained and the row of the other stays as
+it is. The labels of the row `tags` in results/ are those of "fourth round of three", seed 0, of benchmarks/voc_parts.py: its
 best box for each tag.
 """
 
@@ -28,11 +28,12 @@ from torchvision.models.detection import FasterRCNN
 from torchvision.models.detection.backbone_utils import BackboneWithFPN
 from torchvision.ops.misc import FrozenBatchNorm2d
 
+from deep_patch_learning.common.devices import machine_name
 from deep_patch_learning.data.dataset import TaggedImages, limited
 from deep_patch_learning.data.readers.read import read_tags
 from deep_patch_learning.data.truth import TrueBoxes, read_truth
 from deep_patch_learning.evaluation.discovery import detection_mean_ap
-from written import RESULTS, this_machine, write_rows
+from rows import RESULTS, write_rows
 
 Boxes = tuple[np.ndarray, np.ndarray]  # (B, 4) and the class of each
 
@@ -79,7 +80,7 @@ def detector(classes: int, weights: Path, size: int, stride_in_first: bool) -> F
 
 
 def batches(count: int, together: int, steps: int, seed: int) -> Iterator[list[tuple[int, bool]]]:
-    """Yield which images a step sees, and whether mirrored."""
+    """Yield the images of each step, and whether each is flipped."""
     random = np.random.default_rng(seed)
     order: list[int] = []
     for _ in range(steps):
@@ -147,7 +148,7 @@ def detections(model: FasterRCNN, images: list[Tensor], device: str) -> list[Sim
 
 
 def keep(path: Path, row: dict) -> None:
-    """Put a row into the table, in place of one of the same kind; the shares follow once both are there."""
+    """Put a row into the table, in place of one of the same kind; the shares follow when both are there."""
     rows = {"tags": None, "true boxes": None}
     if path.exists():
         with path.open(newline="") as file:
@@ -173,7 +174,7 @@ def main() -> None:
     parser.add_argument("--batch", type=int, default=16)
     parser.add_argument("--size", type=int, default=480, help="the shorter side of images")
     parser.add_argument("--seed", type=int, default=0)
-    parser.add_argument("--limit", type=int, help="only the first images, to see that it runs")
+    parser.add_argument("--limit", type=int, help="only the first images, as a smoke test")
     parser.add_argument("--only", choices=("tags", "true boxes"), help="train this one, and keep the other's row")
     parser.add_argument("--out", type=Path, default=RESULTS / "detector_on_labels.csv")
     options = parser.parse_args()
@@ -186,7 +187,7 @@ def main() -> None:
         images, test_images = (
             [torch.from_numpy(image) for image in pool.map(each.read, range(len(each)))] for each in (training, testing)
         )
-    machine = torch.cuda.get_device_name() if device == "cuda" else this_machine()
+    machine = machine_name(device)
     settings = f"--steps {options.steps} --batch {options.batch} --size {options.size} --seed {options.seed}"
     weights = f"--weights {options.weights.name}{' --stride-in-first' * options.stride_in_first}"
     command = f"python benchmarks/detector_on_labels.py {options.data.name} {options.labels.name} {weights} {settings}"

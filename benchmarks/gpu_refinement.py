@@ -1,8 +1,8 @@
-"""What the heads beyond the paper add to a training step on one GPU, in turns in one process.
+"""The time that the refinement adds to a training step on one GPU, measured alternately in one process.
 
     python benchmarks/gpu_refinement.py [--quick]
 
-ResNet-50 with the recipes `modern` and `refined` and as many patches of the same noise images. Writes
+ResNet-50 with the recipes `modern` and `refined`, on the same noise images with the same number of patches. Writes
 results/gpu_refinement.csv.
 """
 
@@ -17,7 +17,7 @@ from deep_patch_learning.recipe.presets import modern, refined
 from deep_patch_learning.runs.folder import RunFolder
 from deep_patch_learning.training.loop import Trainer, Writing
 from gpu_speed import about, make_images, seconds, take
-from written import RESULTS, write_rows
+from rows import RESULTS, write_rows
 
 
 def refinement_cost(folder: Path, quick: bool) -> list[dict]:

@@ -2,11 +2,10 @@
 
     python benchmarks/gpu_speed.py [--quick] [--no-memory]
 
-Both see the same images (noise of VOC's usual sizes, held on the device), the same patches, the same batches in bf16. The plain
-version is what one would write first: channels first, `torchvision.ops.roi_pool`, batch norm as a layer, a loop over images and
-cells for the maxima. Writes results/gpu_speed.csv (samples and images per second), results/gpu_memory.csv (the largest memory in
-use) and results/gpu_profile.csv (where the time of a step goes). Profiles come last, so that the profiler cannot slow what is
-timed.
+Same images (noise of VOC's usual sizes, held on the device), patches and batches, in bf16. The plain version is the obvious
+one: channels first, `torchvision.ops.roi_pool`, batch norm as a layer, a loop over images and cells for the maxima. Writes
+results/gpu_speed.csv (samples and images per second), results/gpu_memory.csv (peak memory) and results/gpu_profile.csv (the
+time of a step by kind of work). Profiles come last, so that the profiler does not slow the timing.
 """
 
 import argparse
@@ -37,7 +36,7 @@ from deep_patch_learning.recipe.recipe import PAPER_SCALES, Recipe
 from deep_patch_learning.research.peers.hcp import build_hcp
 from deep_patch_learning.runs.folder import RunFolder
 from deep_patch_learning.training.loop import Trainer, Writing
-from written import RESULTS, write_rows
+from rows import RESULTS, write_rows
 
 SIZES = ((375, 500), (333, 500), (500, 375), (375, 500))
 CLASSES = 20

@@ -16,7 +16,8 @@ from datetime import date
 from pathlib import Path
 from statistics import median
 
-from written import RESULTS, this_machine, write_rows
+from deep_patch_learning.common.devices import machine_name
+from rows import RESULTS, write_rows
 
 WAYS = {"given back": {"DPL_KEEP_MEMORY": "0"}, "kept": {}}
 
@@ -86,7 +87,7 @@ def main() -> None:
         "command": f"python benchmarks/memory_allocator.py {given.data.name} {given.images.name} --steps {given.steps} "
         f"--count {given.count} --rounds {given.rounds}",
         "seed": 0,
-        "machine": this_machine(),
+        "machine": machine_name(),
         "date": date.today().isoformat(),
     }
     rows = [row(task, way, runs) | about for (task, way), runs in sorted(found.items())]

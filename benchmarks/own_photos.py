@@ -1,11 +1,11 @@
-"""Few photos on a laptop: what `--recipe fast` finds after minutes on 300 of them, and from which layers it should begin.
+"""300 photos on a laptop: what `--recipe fast` finds after minutes of training, and which layers it should start from.
 
     python benchmarks/own_photos.py VOC2007 --out FOLDER [--layers TWIN/weights.safetensors]
 
-The photos are of VOC's val: 25 of each of 12 classes to train on, a third of them held out, and 500 others to measure on. Each
-row is `dpl train` and `dpl evaluate` as a user calls them, on the CPU; what is in FOLDER is not done again. With --layers, the
-weights of a network that has not seen val (the twin of tools/train_shipped.py), rows that begin with its layers follow. Writes
-results/own_photos.csv.
+The photos are of VOC's val: 25 of each of 12 classes to train on, a third of them held out, and 500 others to measure on.
+Each row is `dpl train` and `dpl evaluate` as a user calls them, on the CPU; finished parts in FOLDER are not repeated. With
+--layers, the weights of a network that was not trained on val (the twin of tools/train_shipped.py), there are rows that
+start from its layers. Writes results/own_photos.csv.
 """
 
 import argparse
@@ -18,10 +18,11 @@ from pathlib import Path
 
 import numpy as np
 
+from deep_patch_learning.common.devices import machine_name
 from deep_patch_learning.data.dataset import PRESENT, UNKNOWN
 from deep_patch_learning.data.readers.read import read_tags
 from deep_patch_learning.data.truth import TrueBoxes, read_truth
-from written import RESULTS, this_machine, write_rows
+from rows import RESULTS, write_rows
 
 CLASSES = ("aeroplane", "bicycle", "bird", "boat", "bus", "car", "cat", "cow", "dog", "horse", "sheep", "train")
 EACH, HELD_OUT, OTHERS = 25, 8, 500
@@ -29,7 +30,7 @@ FIGURES = ("mAP", "CorLoc", "detection_mAP", "recall_at_80")
 
 
 def choose(voc: Path, listing: Path, seed: int) -> None:
-    """Write the photos, their tags and, to measure by, their boxes: `train` and `val` to learn from, `others` to measure on."""
+    """Write the photos, their tags and their boxes: `train` and `val` to train on, `others` to measure on."""
     images = read_tags(voc, "val")
     truth = read_truth(voc, images)
     assert truth is not None
@@ -70,7 +71,7 @@ def main() -> None:
     parser = argparse.ArgumentParser()
     parser.add_argument("data", type=Path)
     parser.add_argument("--out", type=Path, required=True)
-    parser.add_argument("--layers", type=Path, help="weights of a network whose layers are to be begun with")
+    parser.add_argument("--layers", type=Path, help="weights of a network whose layers training starts from")
     parser.add_argument("--seed", type=int, default=0)
     options = parser.parse_args()
     options.out.mkdir(parents=True, exist_ok=True)
@@ -89,7 +90,7 @@ def main() -> None:
     given = " --layers TWIN" if options.layers else ""
     command = f"python benchmarks/own_photos.py {options.data.name} --out FOLDER{given} --seed {options.seed}"
     about = {"photos": EACH * len(CLASSES), "command": command, "seed": options.seed}
-    about |= {"machine": this_machine(), "date": date.today().isoformat()}
+    about |= {"machine": machine_name(), "date": date.today().isoformat()}
     rows = []
     for name, run, extra in ways:
         splits = ("--split", "train", "--val-split", "val", "--seed", options.seed, "--device", "cpu")

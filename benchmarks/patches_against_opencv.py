@@ -1,10 +1,10 @@
-"""Selective Search: ours and OpenCV's on the same photos, one thread each, in turns.
+"""Selective Search: ours and OpenCV's on the same photos, one thread each, alternately.
 
     DPL_VOC=/data/VOCdevkit/VOC2007 python benchmarks/patches_against_opencv.py
 
-OpenCV's lives in opencv-contrib-python-headless, which cannot be installed beside opencv-python-headless: it runs in a
-virtual environment of its own, made here when --venv does not exist yet, as a process that answers one image at a time.
-Seconds are processor time of the search alone: no file reading, no compiling.
+OpenCV's is in opencv-contrib-python-headless, which cannot be installed beside opencv-python-headless. It runs in its own
+virtual environment, made here if --venv does not exist, as a process that answers one image at a time. Seconds are CPU time
+of the search, without file reading and compilation.
 """
 
 import argparse
@@ -22,12 +22,13 @@ from pathlib import Path
 import cv2
 import numpy as np
 
+from deep_patch_learning.common.devices import machine_name
 from deep_patch_learning.data.images import read_image
 from deep_patch_learning.data.readers.read import read_tags
 from deep_patch_learning.data.truth import TrueBoxes, read_truth
-from deep_patch_learning.evaluation.patch_recall import best_overlaps
+from deep_patch_learning.evaluation.patch_recall import best_ious
 from deep_patch_learning.patches.selective_search.search import SelectiveSearch
-from written import this_machine, write_rows
+from rows import write_rows
 
 WORKER = """
 import json, sys, time
@@ -82,9 +83,9 @@ def ours(**settings: object) -> Search:
 
 
 def figures(boxes: list[np.ndarray], truth: list[TrueBoxes], numbers: list[int | None]) -> list[float]:
-    """Return recall at IoU 0.5 and 0.7 and mean best overlap with the first numbers[i] boxes of image i."""
+    """Return recall at IoU 0.5 and 0.7 and mean best IoU with the first numbers[i] boxes of image i."""
     rows = zip(boxes, truth, numbers, strict=True)
-    best = np.concatenate([best_overlaps(box, drawn, [number])[0] for box, drawn, number in rows])
+    best = np.concatenate([best_ious(box, drawn, [number])[0] for box, drawn, number in rows])
     return [float((best >= 0.5).mean()), float((best >= 0.7).mean()), float(best.mean())]
 
 
@@ -96,7 +97,7 @@ def main() -> None:
         "--venv",
         type=Path,
         default=Path(".venv-opencv"),
-        help="where OpenCV's extra modules are, or shall be, installed",
+        help="virtual environment of OpenCV's extra modules; made if missing",
     )
     parser.add_argument("--images", type=int, default=200)
     parser.add_argument("--seed", type=int, default=0)
@@ -144,7 +145,7 @@ def main() -> None:
                     "mean_best_overlap": round(overlap, 4),
                     "images": given.images,
                     "seed": given.seed,
-                    "machine": f"{this_machine()}, one used",
+                    "machine": f"{machine_name()}, one used",
                     "date": datetime.date.today().isoformat(),
                     "command": "python benchmarks/patches_against_opencv.py",
                 }

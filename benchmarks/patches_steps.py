@@ -1,8 +1,8 @@
-"""What each step gave Selective Search its speed and its recall, and where the time goes.
+"""What each optimisation adds to the speed and recall of Selective Search, and the time of each stage.
 
     DPL_VOC=/data/VOCdevkit/VOC2007 python benchmarks/patches_steps.py
 
-Every step keeps those before it. All run in turns on the same images, on one thread; seconds are processor time.
+Each keeps those before it. All run alternately on the same images, on one thread; seconds are CPU time.
 """
 
 import argparse
@@ -17,14 +17,15 @@ from pathlib import Path
 import cv2
 import numpy as np
 
+from deep_patch_learning.common.devices import machine_name
 from deep_patch_learning.data.readers.read import read_tags
 from deep_patch_learning.data.truth import read_truth
-from deep_patch_learning.evaluation.patch_recall import best_overlaps
+from deep_patch_learning.evaluation.patch_recall import best_ious
 from deep_patch_learning.patches import preparation as preparing
 from deep_patch_learning.patches.selective_search import grouping, ordering, segmentation
 from deep_patch_learning.patches.selective_search import search as selective_search
 from deep_patch_learning.patches.selective_search.search import SelectiveSearch
-from written import this_machine, write_rows
+from rows import write_rows
 
 best_first, segment, count_better = ordering.best_first, segmentation.segment, ordering._count_better
 
@@ -123,7 +124,7 @@ def main() -> None:
     about = {
         "images": given.pixels,
         "seed": given.seed,
-        "machine": f"{this_machine()}, one used",
+        "machine": f"{machine_name()}, one used",
         "date": datetime.date.today().isoformat(),
         "command": "python benchmarks/patches_steps.py",
     }
@@ -131,9 +132,7 @@ def main() -> None:
     for name, *_ in STEPS:
         row: dict[str, object] = {"step": name, "seconds": round(float(np.median(seconds[name])), 4)}
         row["boxes"] = round(float(np.mean([len(boxes) for boxes in found[name]])))
-        best = zip(
-            *[best_overlaps(b, t, [256, 1000, None]) for b, t in zip(found[name], truth, strict=True)], strict=True
-        )
+        best = zip(*[best_ious(b, t, [256, 1000, None]) for b, t in zip(found[name], truth, strict=True)], strict=True)
         for end, values in zip(("256", "1000", "all"), (np.concatenate(column) for column in best), strict=True):
             row[f"recall_50_{end}"] = round(float((values >= 0.5).mean()), 4)
             row[f"recall_70_{end}"] = round(float((values >= 0.7).mean()), 4)

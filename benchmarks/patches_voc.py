@@ -1,8 +1,8 @@
-"""The three patch methods over all of VOC 2007 trainval: figures, and recall against the number of boxes as an image.
+"""The three patch generators on all of VOC 2007 trainval: figures, and a plot of recall against the number of boxes.
 
     DPL_VOC=/data/VOCdevkit/VOC2007 python benchmarks/patches_voc.py --workers 2
 
-Seconds are processor time of one core, with `--workers` images at a time. Nothing is drawn at random.
+Seconds are CPU time of one core, with `--workers` images at a time. Nothing is random.
 """
 
 import argparse
@@ -15,15 +15,16 @@ from pathlib import Path
 
 import numpy as np
 
+from deep_patch_learning.common.devices import machine_name
 from deep_patch_learning.data.readers.read import read_tags
 from deep_patch_learning.data.truth import read_truth
-from deep_patch_learning.evaluation.patch_recall import best_overlaps
+from deep_patch_learning.evaluation.patch_recall import best_ious
 from deep_patch_learning.patches.cache import PatchCache
 from deep_patch_learning.patches.edge_boxes.search import EdgeBoxes
 from deep_patch_learning.patches.generator import PatchGenerator
 from deep_patch_learning.patches.selective_search.search import SelectiveSearch
 from deep_patch_learning.patches.sliding_window import SlidingWindow
-from written import this_machine, write_rows
+from rows import write_rows
 
 METHODS: dict[str, tuple[PatchGenerator, str]] = {
     "Selective Search": (SelectiveSearch(), "#0b6e99"),
@@ -42,13 +43,13 @@ def image(curves: dict[str, list[tuple[int, float, float]]], path: Path) -> None
     from matplotlib import pyplot
 
     figure, axes = pyplot.subplots(1, 2, figsize=(10, 4.2), sharey=True, layout="constrained")
-    for column, (axis, overlap) in enumerate(zip(axes, ("0.5", "0.7"), strict=True), start=1):
+    for column, (axis, iou) in enumerate(zip(axes, ("0.5", "0.7"), strict=True), start=1):
         for name, points in curves.items():
             colour = METHODS[name][1]
             numbers, recalls = [point[0] for point in points], [100 * point[column] for point in points]
             axis.plot(numbers, recalls, color=colour, linewidth=2.2, label=name)
             axis.plot(numbers[-1], recalls[-1], "o", color=colour, markersize=5)
-            beside = name == "sliding windows" or (name, overlap) == ("EdgeBoxes", "0.7")  # where no curve passes
+            beside = name == "sliding windows" or (name, iou) == ("EdgeBoxes", "0.7")  # where no curve passes
             end = {"ha": "left", "va": "center", "xytext": (8, 0)} if beside else {"ha": "right", "xytext": (2, 7)}
             label = f"{recalls[-1]:.1f} % with {numbers[-1]:,}"
             axis.annotate(
@@ -58,7 +59,7 @@ def image(curves: dict[str, list[tuple[int, float, float]]], path: Path) -> None
         axis.set_xlim(1, 6500)
         axis.set_xticks([1, 10, 100, 1000], ["1", "10", "100", "1,000"])
         axis.set_ylim(0, 105)
-        axis.set_title(f"objects with a box of IoU {overlap} or more", fontsize=11, loc="left")
+        axis.set_title(f"objects with a box of IoU {iou} or more", fontsize=11, loc="left")
         axis.set_xlabel("boxes per image, the best first")
         axis.grid(color="#e4e4e4")
         axis.spines[["top", "right"]].set_visible(False)
@@ -69,13 +70,13 @@ def image(curves: dict[str, list[tuple[int, float, float]]], path: Path) -> None
 
 
 def main() -> None:
-    """Measure, then write the two tables and the image."""
+    """Measure, then write the two tables and the plot."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--voc", default=os.environ.get("DPL_VOC"), help="the VOC2007 folder ($DPL_VOC)")
     parser.add_argument("--workers", type=int, default=2)
-    parser.add_argument("--images", type=int, help="the first so many only")
+    parser.add_argument("--images", type=int, help="only the first N images")
     parser.add_argument("--results", type=Path, default=Path("results"))
-    parser.add_argument("--redraw", action="store_true", help="only draw the image, from the saved curve")
+    parser.add_argument("--redraw", action="store_true", help="only draw the plot, from the saved curve")
     parser.add_argument("--image", type=Path, default=Path("docs/images/patches_recall.png"))
     given = parser.parse_args()
     if given.redraw:
@@ -95,7 +96,7 @@ def main() -> None:
             found = [cache.patches_of(path) for path in images.paths]
         counts = np.array([len(boxes) for boxes in found])
         numbers = [n for n in CURVE if n < counts.mean()]
-        best = [best_overlaps(boxes, drawn, [*TABLE, *numbers]) for boxes, drawn in zip(found, truth, strict=True)]
+        best = [best_ious(boxes, drawn, [*TABLE, *numbers]) for boxes, drawn in zip(found, truth, strict=True)]
         merged = [np.concatenate(column) for column in zip(*best, strict=True)]
         for first, values in zip(TABLE, merged, strict=False):
             rows.append(
@@ -111,7 +112,7 @@ def main() -> None:
                     "objects": len(values),
                     "settings": generator.key(),
                     "seed": "none",
-                    "machine": f"{this_machine()}, {given.workers} used",
+                    "machine": f"{machine_name()}, {given.workers} used",
                     "date": datetime.date.today().isoformat(),
                     "command": f"python benchmarks/patches_voc.py --workers {given.workers}",
                 }

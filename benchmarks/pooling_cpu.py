@@ -2,7 +2,7 @@
 
     python benchmarks/pooling_cpu.py [--seed 0] [--repeats 10]
 
-Both are timed in turn, and the best of each counts, so that what else runs on the machine falls on neither.
+Both are timed alternately and the best of each counts, so that other load on the machine affects neither.
 """
 
 import argparse
@@ -16,8 +16,8 @@ import torch
 from torch import Tensor
 from torchvision.ops import roi_pool
 
+from deep_patch_learning.common.devices import machine_name
 from deep_patch_learning.model.kernels.pooling_cpu import roi_max_pool
-from written import this_machine
 
 RESULTS = Path(__file__).parent.parent / "results" / "pooling_cpu.csv"
 # images, channels, height and width of the maps; patches in all; bins to a side; pixels to a cell
@@ -84,7 +84,7 @@ def main() -> None:
     common = {
         "command": f"python benchmarks/pooling_cpu.py --seed {given.seed} --repeats {given.repeats}",
         "seed": given.seed,
-        "machine": this_machine(),
+        "machine": machine_name(),
         "date": date.today().isoformat(),
     }
     columns = [f"{name}_{part}" for part in ("forward", "both") for name in ("torchvision", "ours")]

@@ -1,9 +1,9 @@
-"""The shipped model beside torchvision's SSDLite320 with MobileNetV3 on the same photos, in turns in one process.
+"""The shipped model beside torchvision's SSDLite320 with MobileNetV3 on the same photos, alternately in one process.
 
     python benchmarks/shipped_speed.py PHOTOS [--count 60]
 
-From the pixels of a photo to its boxes, on two threads: ours finds its patches, scores them and picks boxes; the peer's weights
-do not matter for its time and are random. Writes results/shipped_speed.csv.
+From the pixels of a photo to its boxes, on two threads: ours makes patches, scores them and selects boxes. The peer's weights are
+random, which does not change its time. Writes results/shipped_speed.csv.
 """
 
 import argparse
@@ -18,10 +18,11 @@ import torch
 from torchvision.models.detection import ssdlite320_mobilenet_v3_large
 
 import deep_patch_learning as dpl
+from deep_patch_learning.common.devices import machine_name
 from deep_patch_learning.data.images import read_image
-from written import RESULTS, this_machine, write_rows
+from rows import RESULTS, write_rows
 
-WARM = 3  # photos that are not counted: code is compiled, memory is taken
+WARM = 3  # photos that are not counted: compilation and allocation
 
 
 def seconds(work: Callable[[np.ndarray], object], photo: np.ndarray) -> float:
@@ -56,7 +57,7 @@ def main() -> None:
     first = median(spent["SSDLite320-MobileNetV3"])
     about = {"photos": len(photos) - WARM, "threads": options.threads, "seed": 0}
     about |= {"command": f"python benchmarks/shipped_speed.py {options.photos.name} --count {options.count}"}
-    about |= {"machine": this_machine(), "date": date.today().isoformat()}
+    about |= {"machine": machine_name(), "date": date.today().isoformat()}
     rows = [
         {"what": name, "seconds": round(median(took), 4), "times_the_peer": round(median(took) / first, 2)} | about
         for name, took in spent.items()

@@ -3,8 +3,8 @@
     python benchmarks/voc_parts.py VOC2007 --weights resnet50_imagenet.safetensors --out parts [--rows NAME,...] [--seeds 0,1,2]
     python benchmarks/voc_parts.py VOC2007 --weights resnet50_imagenet.safetensors --out parts --collect
 
-Each row is trained on the tags of --split and measured on --test-split at one scale; several processes can take different rows in
-the same folder, and what is there is not done again. `--collect` writes results/voc2007_parts.csv from what is there.
+Each row is trained on the tags of --split and measured on --test-split at one scale. Several processes may work on different
+rows in one folder; finished parts are not repeated. `--collect` writes results/voc2007_parts.csv from what is finished.
 """
 
 import argparse
@@ -19,6 +19,7 @@ from typing import Any
 import torch
 
 from deep_patch_learning.common.atomic_files import write_whole
+from deep_patch_learning.common.devices import machine_name
 from deep_patch_learning.data.dataset import limited
 from deep_patch_learning.data.readers.read import read_tags
 from deep_patch_learning.data.truth import read_truth
@@ -30,11 +31,11 @@ from deep_patch_learning.patches.prepare import Prepared, prepare
 from deep_patch_learning.recipe.build import recipe_patches
 from deep_patch_learning.recipe.presets import modern, seed_numbers
 from deep_patch_learning.refinement.pseudo_boxes import waiting
-from deep_patch_learning.research.reproduce.bench import machine, training_time
+from deep_patch_learning.research.peers.contest import training_time
 from deep_patch_learning.runs.folder import RunFolder
 from deep_patch_learning.training.fit import train_prepared
 from deep_patch_learning.training.self_training import find_pseudo_boxes
-from written import RESULTS, write_rows
+from rows import RESULTS, write_rows
 
 FIGURES = ("mAP", "mAP_11pt", "CorLoc", "detection_mAP", "detection_mAP_11pt", "recall_at_80")
 SPEEDS = ("training_seconds", "samples_per_second", "test_images_per_second")
@@ -43,9 +44,9 @@ SCALES, TEST_SCALES = (480, 600, 720), (600,)
 
 @dataclass(frozen=True)
 class Row:
-    """A network of the table: what it changes in `modern`, whose boxes, found at which scales, it learns from; times longer.
+    """A row of the table: its changes to `modern`, the rows whose boxes it learns from, and the scales those are found at.
 
-    With `of_seeds` its teachers are the runs of those seeds, and not of its own alone.
+    `times` multiplies the steps. With `of_seeds` its teachers are the runs of those seeds, not only of its own.
     """
 
     changes: dict[str, Any] = field(default_factory=dict)
@@ -97,12 +98,12 @@ def folder_of(name: str, options: argparse.Namespace, seed: int) -> Path:
 
 
 def has_boxes(folder: Path) -> bool:
-    """Return whether the boxes that a row learns from were found before."""
+    """Return whether the boxes that a row learns from are there."""
     return RunFolder(folder).pseudo_boxes.exists() or waiting(folder).exists()
 
 
 def train_row(name: str, options: argparse.Namespace, seed: int) -> None:
-    """Train a row, unless that was done; the rows whose boxes it learns from come first, unless it has them."""
+    """Train a row unless it is finished; the rows whose boxes it learns from come first, unless those are there."""
     row, folder = ROWS[name], folder_of(name, options, seed)
     if RunFolder(folder).weights.exists():
         return
@@ -123,7 +124,7 @@ def train_row(name: str, options: argparse.Namespace, seed: int) -> None:
 
 
 def measure_row(name: str, options: argparse.Namespace, seed: int) -> None:
-    """Train and measure a row, unless that was done."""
+    """Train and measure a row unless it is finished."""
     row, folder = ROWS[name], folder_of(name, options, seed)
     kept = folder / "measured.json"
     if kept.exists():
@@ -144,7 +145,7 @@ def measure_row(name: str, options: argparse.Namespace, seed: int) -> None:
     result |= {"samples": recipe.steps * recipe.batch_images, "training_seconds": round(seconds, 1)}
     result |= {"samples_per_second": round(speed or 0, 1), "test_images_per_second": round(len(found) / spent, 1)}
     result |= {"boxes_found_at": " ".join(map(str, row.found_at)) if row.boxes_from else ""}
-    result |= {"CorLoc_per_class": figures["CorLoc_per_class"], "machine": machine(options.device)}
+    result |= {"CorLoc_per_class": figures["CorLoc_per_class"], "machine": machine_name(options.device)}
     write_whole(kept, json.dumps(result | {"date": date.today().isoformat()}))
     print(name, seed, {key: result[key] for key in FIGURES}, flush=True)
 
@@ -155,14 +156,14 @@ def prepared(options: argparse.Namespace, split: str, recipe: Any) -> Prepared:
 
 
 def collect(options: argparse.Namespace) -> None:
-    """Write all that was measured, of every split and seed."""
+    """Write every finished measurement, of all splits and seeds."""
     rows = []
     for name in ROWS:
         places = sorted(options.out.glob(f"{folder_name(name)}-train*-*/measured.json"))
         for place in places:
             _, split, seed = place.parent.name.rsplit("-", 2)
             found = json.loads(place.read_text())
-            for left_out in ("CorLoc_per_class", *SPEEDS):  # rows are trained side by side, which spoils their speeds
+            for left_out in ("CorLoc_per_class", *SPEEDS):  # rows are trained in parallel, which distorts their speeds
                 found.pop(left_out)
             tested = "val" if split == "train" else split
             about = {"row": name, "seed": int(seed), "trained_on": split, "measured_on": tested}

@@ -1,10 +1,10 @@
-"""Boxes of the embedded world: the paper's, best-first, elected, refined; how well wrong ones are told without true boxes.
+"""Boxes on the synthetic world: the paper's, best-first, elected, refined; and how well wrong ones are recognised.
 
     python benchmarks/world_boxes.py [--seeds 0 1 2] [--out FOLDER] [--split test]
 
-Trains three networks per seed on the tags of the ordinary world: with the paper's two heads, with a refinement, and one in a
-self-training round that learns from the boxes of the latter. Looks at that world and at a crowded one, in which an image shows
-two to four objects of one class. What was trained or drawn in FOLDER before is used again. Writes results/world_boxes.csv.
+Trains three networks per seed on the tags of the ordinary world: with the paper's two heads, with a refinement, and in a
+self-training round on the boxes of the latter. Measures on that world and on a crowded one, whose images show two to four objects
+of one class. Finished runs and worlds in FOLDER are used again. Writes results/world_boxes.csv.
 """
 
 import argparse
@@ -18,6 +18,7 @@ import torch
 from sklearn.metrics import roc_auc_score
 
 from deep_patch_learning.common.boxes import area, box_iou
+from deep_patch_learning.common.devices import machine_name
 from deep_patch_learning.data.readers.read import read_tags
 from deep_patch_learning.data.truth import TrueBoxes, read_truth
 from deep_patch_learning.data.world import World, make_world
@@ -33,12 +34,11 @@ from deep_patch_learning.recipe.build import recipe_patches
 from deep_patch_learning.recipe.presets import refined_world, self_training_round, world
 from deep_patch_learning.training.fit import train_prepared
 from deep_patch_learning.training.self_training import find_pseudo_boxes
-from written import this_machine
 
 RESULTS = Path(__file__).parent.parent / "results"
 FIGURES = ("mAP", "detection_mAP", "detection_mAP_11pt", "recall_at_80", "instance_recall", "CorLoc")
 SECOND = self_training_round(refined_world()).replace(name="second-world")
-# name, the network, how its boxes are picked
+# name, the network, how its boxes are selected
 WAYS = (
     ("the paper's", world(), {"picking": "best", "boxes": "best-first"}),
     ("best-first", world(), {"boxes": "best-first"}),
@@ -80,8 +80,8 @@ def fewer(predictions: list[Prediction], most: int) -> list[Prediction]:
     return kept
 
 
-def told(model: Model, ready: Prepared, predictions: list[Prediction], truth: list[TrueBoxes]) -> dict:
-    """Return how well the best boxes of tagged classes are told right from wrong, and parts from wholes."""
+def recognised(model: Model, ready: Prepared, predictions: list[Prediction], truth: list[TrueBoxes]) -> dict:
+    """Return how well right and wrong best boxes of tagged classes, and parts and wholes, are distinguished."""
     right, part, looks, agreed, scores = [], [], [], [], []
     for i, (found, true) in enumerate(zip(predictions, truth, strict=True)):
         patches = ready.patches[i].astype(np.float32)
@@ -119,7 +119,7 @@ def main() -> None:
     parser.add_argument("--out", type=Path, default=Path("runs/world_boxes"))
     parser.add_argument("--split", default="test")
     options = parser.parse_args()
-    machine = this_machine()
+    machine = machine_name()
     about = {"command": "python benchmarks/world_boxes.py", "machine": machine, "date": date.today().isoformat()}
     rows = []
     for seed in options.seeds:
@@ -140,10 +140,14 @@ def main() -> None:
                     few = measure_predictions(fewer(found, most), ready.images.labels, truth)
                     row[f"recall_of_{most}"] = round(few["instance_recall"], 2)
                 row["boxes_per_class"] = round(np.mean([len(one.found_boxes) / len(one.classes) for one in found]), 1)
-                # the hints read the discovery head's scores, from which refined boxes do not come
+                # the hints use the scores of the discovery head, which refined boxes do not come from
                 rows.append(
                     row
-                    | (dict.fromkeys(HINTS, "") if "refinement" in recipe.heads else told(model, ready, found, truth))
+                    | (
+                        dict.fromkeys(HINTS, "")
+                        if "refinement" in recipe.heads
+                        else recognised(model, ready, found, truth)
+                    )
                     | about
                 )
                 print(rows[-1], flush=True)

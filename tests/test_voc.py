@@ -45,6 +45,8 @@ def test_train_and_evaluate_a_slice(backbone: str, voc: Path, weights: Path, tmp
         *slice_,
         "--out",
         run,
+        "--recipe",
+        "modern",
         "--backbone",
         backbone,
         "--weights",

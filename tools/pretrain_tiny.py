@@ -1,8 +1,9 @@
-"""Pretrains the tiny network on the school's drawn things and writes the weights that the package ships.
+"""Pretrains the tiny network on drawn objects (`data/world/school.py`) and writes the weights that the package ships.
 
     python tools/pretrain_tiny.py OUT.safetensors [--lessons 200000] [--steps 6000] [--seed 0]
 
-A minute on a GPU with 16 cores to draw with; an hour or two on two cores. The last line says how many held-out lessons it names.
+A minute on a GPU with 16 cores for the drawing; one to two hours on two cores. The last line has the accuracy on held-out
+lessons.
 """
 
 import argparse
@@ -21,7 +22,7 @@ from deep_patch_learning.data.world.school import SUBJECTS, draw_lesson
 from deep_patch_learning.model.backbones.catalogue import tiny
 from deep_patch_learning.model.pooling import SpatialPyramidPooling
 
-SIDES = (40, 56, 72, 96)  # things are seen at several sizes, as patches are
+SIDES = (40, 56, 72, 96)  # objects have several sizes, as patches do
 HELD_OUT = 10_000_000
 
 
@@ -32,7 +33,7 @@ def draw_many(job: tuple[int, int, int, int]) -> tuple[np.ndarray, np.ndarray]:
 
 
 def draw_all(seed: int, lessons: int, first: int, workers: int) -> list[tuple[Tensor, Tensor]]:
-    """Return for each side its lessons as (L, side, side, 3) uint8, and their things (L,)."""
+    """Return for each side its lessons as (L, side, side, 3) uint8, and their labels (L,)."""
     per_side, block = lessons // len(SIDES), 250
     drawn = []
     with ProcessPoolExecutor(workers) as pool:
@@ -45,7 +46,7 @@ def draw_all(seed: int, lessons: int, first: int, workers: int) -> list[tuple[Te
 
 
 class Pupil(nn.Module):
-    """The tiny trunk with the whole image as its only patch, and a classifier of things."""
+    """The tiny backbone with the whole image as its only patch, and a classifier of objects."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -120,7 +121,7 @@ def main() -> None:
     about = {"subjects": json.dumps(SUBJECTS), "held_out_right": f"{right:.4f}", "seed": str(options.seed)}
     save_file(halved, options.out, metadata=about)
     size = options.out.stat().st_size / 1e3
-    print(f"names {100 * right:.1f} % of held-out lessons right; {size:.0f} kB; {time.time() - began:.0f} s")
+    print(f"{100 * right:.1f} % of held-out lessons correct; {size:.0f} kB; {time.time() - began:.0f} s")
 
 
 if __name__ == "__main__":

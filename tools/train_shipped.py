@@ -1,4 +1,4 @@
-"""Trains the model that the package ships, and its twin that has not seen val, and packs them.
+"""Trains the model that the package ships and its twin, which is not trained on val, and packs them.
 
     BOXES="--boxes-from RUN --boxes-from RUN --boxes-from RUN"
     python tools/train_shipped.py --device cuda train VOC2007 --split train --weights LITE0 $BOXES --out twin
@@ -7,19 +7,17 @@
     python tools/train_shipped.py pack --model model --twin twin
     python tools/train_shipped.py trunk --weights LITE0
 
-LITE0 is EfficientNet-Lite0 on ImageNet, named as the package efficientnet-lite-pytorch does. The runs whose boxes are learnt
-from are the row "long third round" of benchmarks/voc_parts.py with three seeds, trained on the same split. Boxes that were
-found before can lie beside OUT as OUT-given-boxes.jsonl, without --boxes-from. All layers learn: some minutes on a GPU.
-`measure` writes results/shipped_model.csv, the twin on val with its weights in half precision as they are shipped, and
-calibrates it; `pack` fills src/deep_patch_learning/inference/shipped. `trunk` writes the layers that `--recipe fast` starts
-from: those of ImageNet, which know no photo of VOC.
+LITE0 is EfficientNet-Lite0 on ImageNet, with the names of the package efficientnet-lite-pytorch. The runs of --boxes-from
+are the row "long third round" of benchmarks/voc_parts.py with three seeds, trained on the same split. Pseudo boxes from an
+earlier run may lie beside OUT, as `refinement.pseudo_boxes.waiting` names them, instead of --boxes-from. All layers are
+trained: some minutes on a GPU. `measure` writes results/shipped_model.csv, the twin on val with its weights in half
+precision as shipped, and calibrates it; `pack` fills src/deep_patch_learning/inference/shipped. `trunk` writes the layers
+that `--recipe fast` starts from: those of ImageNet, without any photo of VOC.
 """
 
 import argparse
 import csv
 import json
-import os
-import platform
 import shutil
 from datetime import date
 from pathlib import Path
@@ -28,6 +26,7 @@ from safetensors import safe_open
 from safetensors.torch import save_file
 
 from deep_patch_learning.common.atomic_files import write_whole, written_whole
+from deep_patch_learning.common.devices import machine_name
 from deep_patch_learning.data.readers.read import read_tags
 from deep_patch_learning.data.truth import read_truth
 from deep_patch_learning.evaluation.measure import measure_predictions
@@ -44,12 +43,12 @@ from deep_patch_learning.training.self_training import find_pseudo_boxes
 
 RESULTS = Path(__file__).parent.parent / "results"
 STEPS = 2500
-TRUNK = SHIPPED.parent / "model" / "lite0.safetensors"
+TRUNK = SHIPPED.parents[1] / "model" / "backbones" / "lite0.safetensors"
 FIGURES = ("mAP", "mAP_11pt", "CorLoc", "detection_mAP", "detection_mAP_11pt", "recall_at_80")
 
 
 def train(options: argparse.Namespace) -> None:
-    """Train on the tags of a split; finish what was begun."""
+    """Train on the tags of a split; an interrupted training resumes."""
     recipe = self_training_round(fast("lite0-map", STEPS))
     recipe = recipe.replace(weights=str(options.weights), freeze_backbone=False, seed=options.seed)
     prepared = prepare(read_tags(options.data, options.split), recipe_patches(recipe))
@@ -68,7 +67,7 @@ def halve(weights: Path) -> None:
 
 
 def measure(options: argparse.Namespace) -> None:
-    """Measure the twin on val as it would be shipped, and calibrate it there."""
+    """Measure the twin on val, in half precision as shipped, and calibrate it there."""
     run = RunFolder(options.twin)
     halve(run.weights)
     model = load(options.twin, options.device)
@@ -82,7 +81,7 @@ def measure(options: argparse.Namespace) -> None:
     row |= {"samples": recipe.steps * recipe.batch_images, "megabytes": round(run.weights.stat().st_size / 1e6, 1)}
     command = f"python tools/train_shipped.py measure {options.data.name} --twin TWIN, after its train"
     row |= {"command": command, "seed": recipe.seed}
-    row |= {"machine": f"{platform.machine()}, {os.cpu_count()} cores", "date": date.today().isoformat()}
+    row |= {"machine": machine_name(), "date": date.today().isoformat()}
     with (RESULTS / "shipped_model.csv").open("w", newline="") as file:
         writer = csv.DictWriter(file, row.keys())
         writer.writeheader()
@@ -104,7 +103,7 @@ def pack(options: argparse.Namespace) -> None:
 
 
 def trunk(options: argparse.Namespace) -> None:
-    """Store the layers below the heads as ImageNet's labels taught them, norms folded, in half precision."""
+    """Store the layers below the heads with ImageNet's weights, norms folded, in half precision."""
     network, _ = build_network("lite0-map", 1, weights=str(options.weights))
     below = {name: tensor.half() for name, tensor in network.state_dict().items() if name.startswith("backbone.")}
     with written_whole(TRUNK) as part:

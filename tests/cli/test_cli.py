@@ -1,12 +1,22 @@
 """The command line: exit status, one-line fixes, JSON as the last line, and the whole way on a small world."""
 
 import json
+import shutil
 import subprocess
 import sys
 from pathlib import Path
 
+import numpy as np
 import pytest
+import torch
+from torchvision.ops import box_iou
 
+import deep_patch_learning
+from deep_patch_learning.data.readers.read import read_tags
+from deep_patch_learning.data.truth import read_truth
+from deep_patch_learning.evaluation.classification import classification_report
+from deep_patch_learning.evaluation.discovery import corloc
+from deep_patch_learning.patches import generator
 from deep_patch_learning.runs.folder import RunFolder
 
 DPL = [sys.executable, "-m", "deep_patch_learning"]
@@ -57,20 +67,30 @@ def test_bad_input_is_one_line_with_the_fix(
     assert not (tmp_path / "r").exists()
 
 
-def test_help_shows_examples() -> None:
+def test_help_shows_examples_and_every_command_in_the_order_of_use() -> None:
     assert "dpl train photos.csv --out runs/photos" in dpl("train", "--help").stdout
-    listed = dpl("--help").stdout
-    assert all(
-        command in listed for command in ("demo", "train", "calibrate", "predict", "evaluate", "report", "patches")
-    )
+    listed = [line.split()[1] for line in dpl("--help").stdout.splitlines() if line.startswith("│ ") and line[2] != " "]
+    commands = ["demo", "check", "train", "calibrate", "predict", "label", "evaluate", "report", "patches", "info"]
+    assert [word for word in listed if not word.startswith("-")] == [*commands, "distil", "compare", "reproduce"]
+
+
+def last_json(found: subprocess.CompletedProcess) -> dict:
+    return json.loads(found.stdout.splitlines()[-1])
 
 
 @pytest.fixture(scope="module")
-def trained(small_world: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+def trained_once(small_world: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     out = tmp_path_factory.mktemp("cli") / "run"
     found = dpl("train", small_world, "--split", "train", "--out", out, "--recipe", "world", "--steps", 3, "--json")
-    assert json.loads(found.stdout.splitlines()[-1])["steps"] == 3
+    log = RunFolder(out).read_log()
+    assert last_json(found) == {"run": str(out), "steps": 3, "broken": 0, "loss": log[-1]["loss"]}
     return out
+
+
+@pytest.fixture
+def trained(trained_once: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A copy of its own for each test, which may then change it."""
+    return Path(shutil.copytree(trained_once, tmp_path_factory.mktemp("trained") / "run"))
 
 
 def test_the_same_command_again_has_nothing_left_to_do(trained: Path, small_world: Path) -> None:
@@ -132,11 +152,24 @@ def test_a_share_of_the_images_is_held_out(small_world: Path, tmp_path: Path) ->
 
 
 def test_evaluate(trained: Path, small_world: Path) -> None:
-    found = dpl("evaluate", small_world, "--split", "test", "--model", trained, "--json")
-    figures = json.loads(found.stdout.splitlines()[-1])
-    assert {"mAP", "mAP_11pt", "CorLoc", "detection_mAP"} <= figures.keys()
+    found = dpl("evaluate", small_world, "--split", "test", "--model", trained, "--json", "--device", "cpu")
+    figures = last_json(found)
+    images = read_tags(small_world, "test")
+    one_by_one = [deep_patch_learning.load(trained, "cpu").predict(path) for path in images.paths]
+    scores = np.stack([prediction.image_scores for prediction in one_by_one])
+    expected = classification_report(scores, images.labels, images.classes).as_dict()
     assert figures["images"] == 8
-    assert "tractor" in found.stdout
+    assert figures["AP"] == pytest.approx(expected["AP"], nan_ok=True)
+    assert (figures["mAP"], figures["mAP_11pt"]) == pytest.approx((expected["mAP"], expected["mAP_11pt"]))
+    truth = read_truth(small_world, images)
+    assert truth is not None
+    best = np.stack([prediction.best_boxes for prediction in one_by_one])
+    assert figures["CorLoc"] == pytest.approx(corloc(best, truth, images.classes).as_dict()["CorLoc"])
+    assert figures["detection_mAP"] == pytest.approx(
+        np.mean([value for value in figures["detection_AP"].values() if value is not None])
+    )
+    row = next(line for line in found.stdout.splitlines() if "tractor" in line)
+    assert f"{figures['AP']['tractor']:.1f}" in row
 
 
 def test_predict(trained: Path, small_world: Path, tmp_path: Path) -> None:
@@ -168,18 +201,16 @@ def test_predict_never_writes_over_a_users_image(trained: Path, small_world: Pat
 
 
 def test_class_names_are_shown_as_they_are(tmp_path: Path, small_world: Path, capsys) -> None:
-    from deep_patch_learning.commands.showing import figures_table
+    from deep_patch_learning.commands.evaluate import show
 
     names = ["[red]", "a [b]", "[/x]"]
-    figures_table({"images": 1, "mAP": 1.0, "AP": dict.fromkeys(names, 1.0)}, "data")
+    show({"images": 1, "mAP": 1.0, "AP": dict.fromkeys(names, 1.0)}, "data")
     said = capsys.readouterr().out
     assert all(name in said for name in names)
 
 
 def test_patches_of_a_proposal_file(small_world: Path, tmp_path: Path) -> None:
     import pickle
-
-    import numpy as np
 
     names = [json.loads(line)["image"] for line in small_world.read_text().splitlines()][:3]
     boxes = [np.array([[0, 0, 159, 127], [0, 0, 79, 63]], np.float32) for _ in names]
@@ -196,15 +227,15 @@ def test_report(trained: Path, small_world: Path, tmp_path: Path) -> None:
     assert "http://" not in text.replace("http://www.w3.org", "")
 
 
-def test_a_second_round_learns_from_the_boxes_of_the_first(trained: Path, small_world: Path, tmp_path: Path) -> None:
+def test_a_self_training_round_learns_from_the_boxes_of_a_run(trained: Path, small_world: Path, tmp_path: Path) -> None:
     words = ("train", small_world, "--split", "train", "--steps", 2, "--out", tmp_path / "second")
-    dpl(*words, "--recipe", "refined-world", "--boxes-from", trained)
+    dpl(*words, "--recipe", "refined-world", "--pseudo-boxes-from", trained)
     assert "boxes" in RunFolder(tmp_path / "second").read_log()[-1]
     assert RunFolder(tmp_path / "second").describe()["boxes_from"] == [str(trained.resolve())]
     for changed, word in (
-        (("--recipe", "world", "--boxes-from", trained), "--recipe refined"),
-        (("--recipe", "refined-world", "--boxes-from", tmp_path / "none"), "no such run"),
-        (("--recipe", "refined-world", "--set", "seeds=given"), "--boxes-from RUN"),
+        (("--recipe", "world", "--pseudo-boxes-from", trained), "--recipe refined"),
+        (("--recipe", "refined-world", "--pseudo-boxes-from", tmp_path / "none"), "no such run"),
+        (("--recipe", "refined-world", "--set", "seeds=given"), "boxes-from RUN"),
     ):
         failed = dpl(*words[:-1], tmp_path / "third", *changed, expect=2)
         assert word in " ".join(failed.stderr.split())
@@ -213,26 +244,22 @@ def test_a_second_round_learns_from_the_boxes_of_the_first(trained: Path, small_
 
 def test_patches(small_world: Path) -> None:
     found = dpl("patches", small_world, "--method", "sliding-window", "--limit", 5, "--json")
-    figures = json.loads(found.stdout.splitlines()[-1])
-    assert {"boxes", "seconds_per_image", "recall_50", "recall_70", "mean_best_overlap"} <= figures.keys()
-
-
-def test_demo_end_to_end_on_few_images(tmp_path: Path) -> None:
-    from deep_patch_learning.commands.demo import rows, run_demo
-
-    figures = run_demo(tmp_path / "demo", seed=3, train=16, test=6, steps=2)
-    assert {"second", "refined", "both", "classification", "discovery", "naive"} <= figures.keys()
-    assert {"mAP", "mAP_11pt", "CorLoc", "detection_mAP", "recall_at_80"} <= figures["second"].keys()
-    assert "runs/second" in Path(figures["report"]).read_text()
-    assert len(rows(figures)) == 8
-    json.dumps(figures)
-
-
-def test_the_demo_of_the_papers_two_heads(tmp_path: Path) -> None:
-    from deep_patch_learning.commands.demo import rows, run_demo, ways
-
-    assert list(ways("world", 0)) == ["both", "classification", "discovery"]
-    assert all(recipe.seed == 4 for recipe in ways("refined-world", 4).values())
-    figures = run_demo(tmp_path / "demo", seed=3, train=8, test=4, steps=1, recipe="world")
-    assert "refined" not in figures
-    assert len(rows(figures)) == 6
+    figures = last_json(found)
+    images = read_tags(small_world).subset(range(5))
+    truth = read_truth(small_world, images)
+    assert truth is not None
+    best = []
+    patches = [generator("sliding-window")(images.read(index)) for index in range(5)]
+    for own, one in zip(patches, truth, strict=True):
+        ious = box_iou(torch.as_tensor(one.boxes[~one.difficult]).float(), torch.as_tensor(own).float())
+        best += ious.max(dim=1).values.tolist()
+    assert figures["boxes"] == pytest.approx(np.mean([len(own) for own in patches]))
+    assert figures["mean_best_overlap"] == pytest.approx(np.mean(best), abs=1e-4)
+    assert figures["recall_50"] == pytest.approx(np.mean(np.array(best) >= 0.5), abs=1e-4)
+    assert figures["recall_70"] == pytest.approx(np.mean(np.array(best) >= 0.7), abs=1e-4)
+    assert figures["seconds_per_image"] > 0
+    row = next(line for line in found.stdout.splitlines() if line.startswith("│") and " all " in line)
+    assert row.replace("│", " ").split() == [
+        "all",
+        *(f"{figures[key]:.3f}" for key in ("recall_50", "recall_70", "mean_best_overlap")),
+    ]

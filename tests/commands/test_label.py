@@ -9,6 +9,7 @@ import pytest
 from typer.testing import CliRunner
 
 from deep_patch_learning.cli.app import app
+from deep_patch_learning.commands.label import label
 from deep_patch_learning.common.errors import DplError
 from deep_patch_learning.data.readers.read import read_tags
 from deep_patch_learning.data.truth import read_truth
@@ -94,48 +95,60 @@ def test_untagged_and_limit(dpl: Callable, tmp_path: Path) -> None:
 
 
 def test_what_can_fail_fails_before_predicting(
-    dpl: Callable, tmp_path: Path, small_world: Path, monkeypatch: pytest.MonkeyPatch
+    dpl: Callable, tmp_path: Path, small_world: Path, small_run: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-
-    monkeypatch.setattr("deep_patch_learning.patches.prepare.prepare", lambda *_, **__: pytest.fail("too late"))
+    monkeypatch.setattr("deep_patch_learning.commands.label.prepare", lambda *_, **__: pytest.fail("too late"))
     (tmp_path / "mine").mkdir()
     (tmp_path / "mine" / "x").write_text("x")
     with pytest.raises(DplError, match="not empty"):
         dpl(tmp_path / "mine")
     with pytest.raises(DplError, match="Did you mean 'label-studio'"):
-        dpl(tmp_path / "out", "--format", "labelstudio")
+        label(small_world, small_run, out=tmp_path / "out", format="labelstudio")
+    wrong = ["label", str(small_world), "--out", str(tmp_path / "out"), "--format", "labelstudio"]
+    found = CliRunner().invoke(app, wrong)
+    assert found.exit_code == 2
+    assert "Did you mean 'label-studio'" in " ".join(found.output.replace("│", " ").split())
 
 
 def test_not_into_the_data_set(small_run: Path, tmp_path: Path) -> None:
-    from deep_patch_learning.commands.label import label
-
     (tmp_path / "photos" / "dog").mkdir(parents=True)
     with pytest.raises(DplError, match="lies in the data set"):
-        label(tmp_path / "photos", small_run, "coco", tmp_path / "photos" / "labels")
+        label(tmp_path / "photos", small_run, out=tmp_path / "photos" / "labels")
 
 
 def test_a_run_that_only_classifies(small_run: Path, small_world: Path, tmp_path: Path) -> None:
     import shutil
 
-    from deep_patch_learning.commands.label import label
     from deep_patch_learning.recipe.recipe import Recipe
 
     run = tmp_path / "run"
     shutil.copytree(small_run, run)
     (run / "config.toml").write_text(Recipe.load(run / "config.toml").replace(heads=("classification",)).to_toml())
     with pytest.raises(DplError, match="only classifies and finds no boxes"):
-        label(small_world, run, "coco", tmp_path / "out")
+        label(small_world, run, out=tmp_path / "out")
     assert not (tmp_path / "out").exists()
 
 
-def test_a_broken_image_is_named_and_left_out(small_world: Path, small_run: Path, tmp_path: Path) -> None:
-    from deep_patch_learning.commands.label import label
+def test_a_model_that_only_classifies(small_run: Path, small_world: Path, tmp_path: Path) -> None:
+    from deep_patch_learning.commands.load import load
 
+    model = load(small_run, "cpu")
+    model.network.discovery = None
+    with pytest.raises(DplError, match="only classifies and finds no boxes"):
+        label(small_world, model, out=tmp_path / "out")
+
+
+def test_a_misspelt_option_is_named(small_run: Path, small_world: Path, tmp_path: Path) -> None:
+    with pytest.raises(TypeError, match="Did you mean 'min_score'"):
+        label(small_world, small_run, out=tmp_path / "out", min_scor=0.5)  # type: ignore[call-arg]
+
+
+def test_a_broken_image_is_named_and_left_out(small_world: Path, small_run: Path, tmp_path: Path) -> None:
     good = small_world.parent / "images" / "500000.jpg"
     (tmp_path / "a.jpg").write_bytes(good.read_bytes())
     (tmp_path / "b.jpg").write_bytes(good.read_bytes()[:100])
     (tmp_path / "tags.csv").write_text("image,tags\na.jpg,bus\nb.jpg,bus\n")
-    counts = label(tmp_path / "tags.csv", small_run, "coco", tmp_path / "out", device="cpu")
+    counts = label(tmp_path / "tags.csv", small_run, out=tmp_path / "out", device="cpu")
     assert counts["images"] == 1
     assert counts["broken"] == [str(tmp_path / "b.jpg")]
 
@@ -158,3 +171,24 @@ def test_stopped_in_the_middle_it_leaves_nothing(
     assert found.exit_code not in (0, 2)
     assert f"nothing was written to {out}" in found.output
     assert list(tmp_path.iterdir()) == []
+
+
+def test_without_a_model_the_shipped_one_labels_and_is_measured(small_world: Path, tmp_path: Path) -> None:
+    import deep_patch_learning
+
+    good = small_world.parent / "images" / "500000.jpg"
+    for name in ("a.jpg", "b.jpg"):
+        (tmp_path / name).write_bytes(good.read_bytes())
+    listing = tmp_path / "tags.csv"
+    listing.write_text("image,tags\na.jpg,bus\nb.jpg,car\n")
+    for command, options in (("label", ("--min-score", 0, "--out", tmp_path / "out")), ("evaluate", ())):
+        found = CliRunner().invoke(
+            app, [str(word) for word in (command, listing, *options, "--json", "--device", "cpu")]
+        )
+        assert found.exit_code == 0, found.output
+        figures = json.loads(found.stdout.splitlines()[-1])
+        per_class = figures["per_class" if command == "label" else "AP"]
+        assert tuple(per_class) == deep_patch_learning.load().classes
+        assert figures["images"] == 2
+    written = json.loads((tmp_path / "out" / "annotations" / "instances_train.json").read_text())
+    assert len(written["annotations"]) == 2

@@ -1,5 +1,7 @@
 import io
 import os
+import struct
+import zlib
 from pathlib import Path
 
 import numpy as np
@@ -7,6 +9,7 @@ import pytest
 from PIL import Image
 
 from deep_patch_learning.common.errors import DataError
+from deep_patch_learning.data import images
 from deep_patch_learning.data.images import problem, read_image
 
 CORNERS = [[(255, 0, 0), (0, 255, 0)], [(0, 0, 255), (255, 255, 255)]]  # red green / blue white
@@ -149,20 +152,95 @@ def test_missing_folder_and_forbidden_are_told_apart(tmp_path: Path, monkeypatch
 
 
 @pytest.mark.filterwarnings("ignore::UserWarning")  # Pillow warns of odd metadata before it gives up
-def test_any_damage_gives_an_image_or_the_one_error(tmp_path: Path) -> None:
-    """Bytes overwritten anywhere: the reader answers with pixels or with `DataError`, never with another error."""
+@pytest.mark.parametrize("suffix", ["jpg", "png", "gif", "bmp", "tif", "webp"])
+def test_any_damage_gives_an_image_or_the_one_error(tmp_path: Path, suffix: str) -> None:
+    """Bytes overwritten anywhere, or the end cut off: pixels come back, or a `DataError` that names the file."""
     random = np.random.default_rng(1)
-    image = NOISE.convert("P")
-    for suffix in ("jpg", "png", "gif", "bmp", "tif", "webp"):
-        path = tmp_path / f"a.{suffix}"
-        (NOISE if suffix in ("jpg", "webp") else image).save(path)
-        good = path.read_bytes()
-        for _ in range(40):
-            bytes_ = bytearray(good)
-            for place in random.integers(0, min(len(good), 400), 8):
-                bytes_[place] = random.integers(0, 256)
-            path.write_bytes(bytes_[: random.integers(1, len(good))])
-            problem(path)
+    path = tmp_path / f"a.{suffix}"
+    (NOISE if suffix in ("jpg", "webp") else NOISE.convert("P")).save(path)
+    good = path.read_bytes()
+    assert read_image(path).shape == (64, 64, 3)
+    failed = 0
+    for _ in range(60):
+        damaged = bytearray(good)
+        for place in random.integers(0, min(len(good), 400), 8):
+            damaged[place] = random.integers(0, 256)
+        path.write_bytes(damaged[: random.integers(1, len(good))])
+        wrong = problem(path)
+        if wrong is None:
+            read = read_image(path)
+            assert read.dtype == np.uint8
+            assert read.ndim == 3
+            assert read.shape[2] == 3
+        else:
+            failed += 1
+            assert wrong.endswith(("remove it from the tags.", "PIL.Image.MAX_IMAGE_PIXELS."))
+    assert failed >= 20  # most of the damage is noticed
+
+
+def png_chunk(kind: bytes, content: bytes) -> bytes:
+    return struct.pack(">I", len(content)) + kind + content + struct.pack(">I", zlib.crc32(kind + content))
+
+
+SIGNATURE = b"\x89PNG\r\n\x1a\n"
+HEADER = png_chunk(b"IHDR", struct.pack(">IIBBBBB", 4, 4, 8, 2, 0, 0, 0))
+# Files for which Pillow raises something other than OSError.
+ODD = [
+    ("a PNG with a short header", ValueError, SIGNATURE + png_chunk(b"IHDR", b"\0\0")),
+    (
+        "a PNG with a broken chunk",
+        SyntaxError,
+        SIGNATURE + HEADER + png_chunk(b"IDAT", b"") + b"\0\0\0\1\x94]5\2" + bytes(8),
+    ),
+    ("a PPM whose width is no number", ValueError, b"P6\n6r 4\n255\n" + bytes(72)),
+]
+
+
+@pytest.mark.parametrize(("name", "raised", "content"), ODD, ids=[case[0] for case in ODD])
+def test_other_errors_of_the_decoder_are_broken_images(
+    tmp_path: Path, name: str, raised: type[Exception], content: bytes
+) -> None:
+    path = tmp_path / "a.png"
+    path.write_bytes(content)
+    with pytest.raises(raised), Image.open(path) as opened:
+        opened.load()
+    with pytest.raises(DataError, match="the image is broken"):
+        read_image(path)
+
+
+@pytest.mark.parametrize(
+    "raised", [struct.error, zlib.error, EOFError, IndexError, KeyError, OverflowError, MemoryError]
+)
+def test_what_other_versions_of_the_decoder_raise_is_a_broken_image(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, raised: type[Exception]
+) -> None:
+    def fail(*_: object) -> None:
+        raise raised("odd")
+
+    monkeypatch.setattr(Image, "open", fail)
+    with pytest.raises(DataError, match=r"a\.png: the image is broken"):
+        read_image(tmp_path / "a.png")
+
+
+@pytest.mark.parametrize("function", ["_upright", "_to_rgb"])
+@pytest.mark.parametrize("raised", [ValueError, TypeError, IndexError, AttributeError])
+def test_a_bug_of_ours_is_not_called_a_broken_image(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, function: str, raised: type[Exception]
+) -> None:
+    Image.new("RGB", (2, 2)).save(tmp_path / "a.png")
+
+    def bug(*_: object) -> None:
+        raise raised("a bug")
+
+    monkeypatch.setattr(images, function, bug)
+    with pytest.raises(raised, match="a bug"):
+        read_image(tmp_path / "a.png")
+
+
+def test_a_bug_in_the_decoding_is_not_called_a_broken_image(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delattr(Image, "open")
+    with pytest.raises(AttributeError):
+        read_image(tmp_path / "a.png")
 
 
 def test_an_image_too_large_to_trust_is_not_called_broken(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

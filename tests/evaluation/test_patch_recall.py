@@ -12,7 +12,7 @@ from PIL import Image
 from deep_patch_learning.data.dataset import TaggedImages
 from deep_patch_learning.data.readers.read import read_tags
 from deep_patch_learning.data.truth import TrueBoxes, read_truth
-from deep_patch_learning.evaluation.patch_recall import best_overlaps, measure
+from deep_patch_learning.evaluation.patch_recall import best_ious, figures_of, measure
 from deep_patch_learning.patches.cache import PatchCache
 from deep_patch_learning.patches.edge_boxes.search import EdgeBoxes
 from deep_patch_learning.patches.selective_search.search import SelectiveSearch
@@ -31,7 +31,8 @@ def test_figures_by_hand():
         np.array([[0, 0, 4, 1]], np.uint16),  # 0.25
         np.array([[0, 0, 1, 1], [0, 0, 2, 2]], np.uint16),
     ]
-    found = measure(boxes, ["a", "b", "c"], truth, numbers=(1, 2))
+    assert measure(boxes, ["a", "b", "c"], truth)["recall_50"] == pytest.approx(2 / 3)
+    found = figures_of(((one, None) for one in boxes), truth, numbers=(1, 2))
     assert found["objects"] == 3
     assert found["boxes"] == 2
     assert found["seconds_per_image"] is None
@@ -48,7 +49,7 @@ def test_exactly_half_counts():
 
 
 def test_no_boxes_and_no_objects():
-    assert best_overlaps(np.zeros((0, 4), np.uint16), drawn([0, 0, 1, 1]), [None])[0].tolist() == [0.0]
+    assert best_ious(np.zeros((0, 4), np.uint16), drawn([0, 0, 1, 1]), [None])[0].tolist() == [0.0]
     found = measure([np.array([[0, 0, 1, 1]])], ["a"], [drawn()])
     assert found["recall_50"] is None
     assert found["objects"] == 0
@@ -61,7 +62,8 @@ def test_lengths_must_agree():
 
 
 @pytest.mark.parametrize("fresh", [False, True])
-def test_files_are_read_timed_and_cached(tmp_path, fresh):
+def test_files_are_read_timed_and_cached(tmp_path, monkeypatch, fresh):
+    monkeypatch.setenv("DPL_CACHE", str(tmp_path / "cache"))
     paths = []
     for number in range(3):
         paths.append(tmp_path / f"{number}.png")
@@ -71,14 +73,15 @@ def test_files_are_read_timed_and_cached(tmp_path, fresh):
     images = TaggedImages(("x",), tuple("abcd"), tuple(paths), np.zeros((4, 1), np.int8))
     truth = [drawn([0, 0, 64, 64])] * 4
     calls = []
-    found = measure(SlidingWindow(), images, truth, fresh=fresh, folder=tmp_path / "cache", workers=2,
-                    progress=lambda done, total: calls.append((done, total)))  # fmt: skip
+    found = measure(
+        SlidingWindow(), images, truth, fresh=fresh, workers=2, progress=lambda done, total: calls.append((done, total))
+    )
     assert found["images"] == 3
     assert [row["image"] for row in found["broken"]] == [str(paths[1])]
     assert found["recall_70"] == 1
     assert found["seconds_per_image"] > 0
     assert calls[-1] == (4, 4)
-    assert (paths[0] in PatchCache(tmp_path / "cache", SlidingWindow())) is not fresh
+    assert (paths[0] in PatchCache(tmp_path / "cache" / "patches", SlidingWindow())) is not fresh
 
 
 @pytest.mark.voc

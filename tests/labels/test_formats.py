@@ -21,12 +21,14 @@ from deep_patch_learning.common.errors import DataError
 from deep_patch_learning.data.readers.read import read_tags
 from deep_patch_learning.data.truth import read_truth
 from deep_patch_learning.labels import write
+from deep_patch_learning.labels.select import LabelRule
 from deep_patch_learning.labels.voc import inclusive
+from deep_patch_learning.labels.write import LabelTarget
 from deep_patch_learning.labels.yolo import quoted
 
 from .conftest import CLASSES, prediction
 
-write_labels = partial(write.write_labels, boxes_per_class=None)
+write_labels = partial(write.write_labels, rule=LabelRule(boxes_per_class=None))
 
 
 def same(found: list, wanted: list, pixels: float = 1e-4) -> None:
@@ -42,7 +44,7 @@ def same(found: list, wanted: list, pixels: float = 1e-4) -> None:
 
 @pytest.fixture
 def coco_folder(odd: tuple, tmp_path: Path) -> Path:
-    write_labels(odd[1], odd[0], tmp_path / "coco", "coco", split="train")
+    write_labels(odd[1], odd[0], LabelTarget(tmp_path / "coco", "coco", split="train"))
     return tmp_path / "coco"
 
 
@@ -102,7 +104,7 @@ def test_coco_by_our_reader(coco_folder: Path, written: dict) -> None:
 @pytest.fixture
 def voc_folder(odd: tuple, tmp_path: Path) -> Path:
     folder = tmp_path / "devkit" / "VOCdevkit" / "VOC2007"
-    write_labels(odd[1], odd[0], folder, "voc", split="train")
+    write_labels(odd[1], odd[0], LabelTarget(folder, "voc", split="train"))
     return folder
 
 
@@ -144,7 +146,7 @@ def test_voc_tags_without_lists_for_classes_that_cannot_name_a_file(odd: tuple, 
     classes = ("a/b", "c", "d")
     renamed = type(images)(classes, images.names[:1], images.paths[:1], images.labels[:1])
     found = [prediction("beach/001.jpg", (120, 80), [([0, 0, 5, 5], 0, 0.9)], classes)]
-    write_labels(found, renamed, tmp_path / "v", "voc")
+    write_labels(found, renamed, LabelTarget(tmp_path / "v", "voc"))
     assert read_tags(tmp_path / "v", "train").classes == ("a/b",)
 
 
@@ -154,7 +156,9 @@ def test_a_class_name_that_xml_cannot_hold(odd: tuple, tmp_path: Path) -> None:
     renamed = type(images)(classes, images.names[:1], images.paths[:1], images.labels[:1])
     for format in ("voc", "label-studio"):
         with pytest.raises(DataError, match="Rename the class"):
-            write_labels([prediction("beach/001.jpg", (120, 80), [], classes)], renamed, tmp_path / "v", format)
+            write_labels(
+                [prediction("beach/001.jpg", (120, 80), [], classes)], renamed, LabelTarget(tmp_path / "v", format)
+            )
     assert sorted(path.name for path in tmp_path.iterdir()) == ["photos"]
 
 
@@ -199,7 +203,7 @@ def read_yolo(file: Path) -> tuple[dict[int, str], dict[str, np.ndarray]]:
 
 
 def test_yolo_by_the_rules_of_its_reader(odd: tuple, tmp_path: Path, written: dict) -> None:
-    write_labels(odd[1], odd[0], tmp_path / "images" / "yolo", "yolo", split="train")
+    write_labels(odd[1], odd[0], LabelTarget(tmp_path / "images" / "yolo", "yolo", split="train"))
     names, rows = read_yolo(tmp_path / "images" / "yolo" / "data.yaml")
     assert names == dict(enumerate(CLASSES))
     assert len(rows) == len(written)
@@ -254,7 +258,7 @@ def check_task(task: dict, config: ElementTree.Element) -> None:
 
 def test_label_studio(odd: tuple, tmp_path: Path, written: dict) -> None:
     folder = tmp_path / "studio"
-    write_labels(odd[1], odd[0], folder, "label-studio", model_version="runs/one")
+    write_labels(odd[1], odd[0], LabelTarget(folder, "label-studio", model_version="runs/one"))
     tasks = json.loads((folder / "tasks.json").read_text())
     config = ElementTree.parse(folder / "config.xml").getroot()
     ids = [region["id"] for task in tasks for one in task["predictions"] for region in one["result"]]
@@ -295,7 +299,7 @@ def test_flat_names_are_unique_and_readable(tagged: Callable, tmp_path: Path) ->
     ]
     images = tagged(dict.fromkeys(names, (12, 12)), [[0, 0, 0]] * len(names))
     found = [prediction(name, (12, 12), []) for name in names]
-    write_labels(found, images, tmp_path / "v", "voc")
+    write_labels(found, images, LabelTarget(tmp_path / "v", "voc"))
     ids = (tmp_path / "v" / "ImageSets" / "Main" / "train.txt").read_text(encoding="utf-8").split("\n")[:-1]
     assert ids == ["a_1", "a_1_2", "a_1_3", "A_1_4", "x_y", "日本_語", "_DSC1", "h", "d" * 180]
     for image_id, name in zip(ids, names, strict=True):
@@ -306,7 +310,7 @@ def test_names_outside_the_data_folder(tagged: Callable, tmp_path: Path) -> None
     images = tagged({"in/1.jpg": (12, 12), "out/2.jpg": (12, 12)}, [[0, 0, 0]] * 2)
     names = ("1.jpg", str(images.paths[1]))  # a CSV in photos/in that names a file elsewhere by its whole path
     renamed = type(images)(CLASSES, names, images.paths, images.labels)
-    write_labels([prediction(name, (12, 12), []) for name in names], renamed, tmp_path / "c", "coco")
+    write_labels([prediction(name, (12, 12), []) for name in names], renamed, LabelTarget(tmp_path / "c", "coco"))
     content = json.loads((tmp_path / "c" / "annotations" / "instances_train.json").read_text())
     assert [image["file_name"] for image in content["images"]] == ["in/1.jpg", "out/2.jpg"]
     assert (tmp_path / "c" / "images" / "out" / "2.jpg").is_file()

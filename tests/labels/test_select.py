@@ -10,12 +10,12 @@ from hypothesis import strategies as st
 from deep_patch_learning.common.errors import DataError
 from deep_patch_learning.data.dataset import ABSENT, PRESENT, UNKNOWN, TaggedImages
 from deep_patch_learning.inference.prediction import Prediction
-from deep_patch_learning.labels.select import Choice, LabelSet, select, summary
+from deep_patch_learning.labels.select import LabelRule, LabelSet, select, summary
 
 from .conftest import CLASSES, prediction
 
 
-def told(labels: LabelSet) -> dict[str, list]:
+def boxes_by_image(labels: LabelSet) -> dict[str, list]:
     return {
         p.name: [
             (box, index, round(score, 6))
@@ -27,12 +27,12 @@ def told(labels: LabelSet) -> dict[str, list]:
 
 def test_tags_are_respected_and_unknown_left_out(odd: tuple, written: dict) -> None:
     images, predictions = odd
-    assert told(select(predictions, images, Choice(boxes_per_class=None))) == written
+    assert boxes_by_image(select(predictions, images, LabelRule(boxes_per_class=None))) == written
 
 
 def test_a_tag_whose_best_box_is_weak_is_abstained_from_and_counted(odd: tuple) -> None:
     images, predictions = odd
-    counts = summary(select(predictions, images, Choice(boxes_per_class=None)))
+    counts = summary(select(predictions, images, LabelRule(boxes_per_class=None)))
     assert counts["abstained_images"] == {"bus": ["beach_001.jpg"]}
     assert counts["per_class"]["bus"] == {
         "tagged": 3,
@@ -48,13 +48,13 @@ def test_a_tag_whose_best_box_is_weak_is_abstained_from_and_counted(odd: tuple) 
 @pytest.mark.parametrize(("min_score", "boxes"), [(0, 9), (0.4, 8), (0.5, 7), (0.7, 4), (0.85, 1), (1, 0)])
 def test_min_score(odd: tuple, min_score: float, boxes: int) -> None:
     images, predictions = odd
-    counts = summary(select(predictions, images, Choice(min_score - 1e-6 if 0 < min_score < 1 else min_score, None)))
+    counts = summary(select(predictions, images, LabelRule(min_score - 1e-6 if 0 < min_score < 1 else min_score, None)))
     assert counts["boxes"] == boxes
 
 
 def test_the_best_box_alone_unless_more_are_asked_for(odd: tuple, written: dict) -> None:
     images, predictions = odd
-    found = told(select(predictions, images))
+    found = boxes_by_image(select(predictions, images))
     assert found["beach/001.jpg"] == written["beach/001.jpg"][:1]
     assert found["images/my dog, naïve 100%.png"] == written["images/my dog, naïve 100%.png"][:2]
 
@@ -69,24 +69,26 @@ def test_boxes_that_look_like_parts_are_counted_by_class(odd: tuple) -> None:
     assert labels.images[0].parts.tolist() == [True, False]
     counts = summary(labels)
     assert (counts["parts"], counts["per_class"]["bus"]["parts"], counts["per_class"]["a dog"]["parts"]) == (1, 1, 0)
-    both = summary(select([prediction(images.names[0], (120, 80), found)], one, Choice(boxes_per_class=2)))
+    both = summary(select([prediction(images.names[0], (120, 80), found)], one, LabelRule(boxes_per_class=2)))
     assert (both["parts"], both["boxes"]) == (1, 3)  # the whole bus is no part
 
 
 def test_untagged_adds_confident_others_but_never_unknown_ones(odd: tuple) -> None:
     images, predictions = odd
-    found = told(select(predictions, images, Choice(0.5, untagged=True)))
+    found = boxes_by_image(select(predictions, images, LabelRule(0.5, untagged=True)))
     assert ([1, 1, 5, 5], 1, 0.99) in found["beach/001.jpg"]
     assert found["empty.jpg"] == [([0, 0, 20, 10], 0, 0.95)]
     assert all(index != 2 for _, index, _ in found["beach_001.jpg"])
     # the image as a whole says 0.5 of every class: a higher minimum leaves the untagged ones out
-    assert told(select(predictions, images, Choice(0.6, untagged=True)))["empty.jpg"] == []
+    assert boxes_by_image(select(predictions, images, LabelRule(0.6, untagged=True)))["empty.jpg"] == []
 
 
 def test_pairs_must_match(odd: tuple) -> None:
     images, predictions = odd
     with pytest.raises(DataError, match="4 predictions for 5 images"):
         select(predictions[:4], images)
+    with pytest.raises(DataError, match="more than 5 predictions for 5 images"):
+        select([*predictions, predictions[0]], images)
     with pytest.raises(DataError, match=r"'empty.jpg' stands where 'beach/001.jpg' is"):
         select(predictions[::-1], images)
     other = [prediction("a.jpg", (9, 9), [], ("x", "y", "z"))]
@@ -94,10 +96,10 @@ def test_pairs_must_match(odd: tuple) -> None:
         select(other, TaggedImages(CLASSES, ("a.jpg",), images.paths[:1], images.labels[:1]))
 
 
-@pytest.mark.parametrize("choice", [{"min_score": 1.5}, {"min_score": -0.1}, {"boxes_per_class": 0}])
-def test_a_choice_that_makes_no_sense(choice: dict) -> None:
+@pytest.mark.parametrize("rule", [{"min_score": 1.5}, {"min_score": -0.1}, {"boxes_per_class": 0}])
+def test_a_rule_that_makes_no_sense(rule: dict) -> None:
     with pytest.raises(DataError, match="wanted"):
-        Choice(**choice)
+        LabelRule(**rule)
 
 
 def test_a_model_that_only_classifies(odd: tuple) -> None:
@@ -139,7 +141,7 @@ def worlds(draw: st.DrawFn) -> tuple[TaggedImages, list[Prediction]]:
 @given(worlds(), st.floats(0, 1), st.none() | st.integers(1, 3), st.booleans())
 def test_what_holds_of_any_selection(world: tuple, min_score: float, most: int | None, untagged: bool) -> None:
     images, predictions = world
-    labels = select(predictions, images, Choice(min_score, most, untagged))
+    labels = select(predictions, images, LabelRule(min_score, most, untagged))
     counts = summary(labels)
     assert [p.name for p in labels.images] == list(images.names)
     assert counts["boxes"] == sum(len(p.boxes) for p in labels.images)
@@ -168,12 +170,12 @@ def test_without_a_score_each_class_has_the_threshold_of_its_tag(odd: tuple) -> 
     images, predictions = odd
     own = np.linspace(0.3, 0.9, len(images.classes))
     asked = [replace(one, threshold=tuple(own)) for one in predictions]
-    found = select(asked, images, Choice(None, None))
-    everything = select(predictions, images, Choice(0.0, None))
+    found = select(asked, images, LabelRule(None, None))
+    everything = select(predictions, images, LabelRule(0.0, None))
     assert sum(len(one.boxes) for one in found.images) < sum(len(one.boxes) for one in everything.images)
     for some, every in zip(found.images, everything.images, strict=True):
         kept = every.scores >= own[every.classes]
         np.testing.assert_array_equal(some.boxes, every.boxes[kept])
-    plain = select(predictions, images, Choice(None, None))
-    half = select(predictions, images, Choice(0.5, None))
+    plain = select(predictions, images, LabelRule(None, None))
+    half = select(predictions, images, LabelRule(0.5, None))
     assert [one.boxes.tolist() for one in plain.images] == [one.boxes.tolist() for one in half.images]

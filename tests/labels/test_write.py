@@ -1,10 +1,14 @@
 """A folder of labels is there whole or not at all, and nothing else is ever touched."""
 
 import errno
+import gc
 import json
 import os
 import subprocess
 import sys
+import weakref
+from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -13,8 +17,10 @@ from PIL import Image
 
 from deep_patch_learning.common.errors import DataError
 from deep_patch_learning.data.dataset import TaggedImages
+from deep_patch_learning.inference.prediction import Prediction
 from deep_patch_learning.labels import write
-from deep_patch_learning.labels.write import FORMATS, MANIFEST, split_name, write_labels
+from deep_patch_learning.labels.select import LabelRule
+from deep_patch_learning.labels.write import FORMATS, MANIFEST, LabelTarget, split_name, write_labels
 
 from .conftest import CLASSES, prediction
 
@@ -28,7 +34,7 @@ def state(folder: Path) -> dict[str, bytes]:
 def test_images_stay_as_they_are_and_none_is_copied(odd: tuple, tmp_path: Path, format: str) -> None:
     images, predictions = odd
     before = state(tmp_path / "photos")
-    counts = write_labels(predictions, images, tmp_path / "deep" / "er" / "out", format)
+    counts = write_labels(predictions, images, LabelTarget(tmp_path / "deep" / "er" / "out", format))
     assert state(tmp_path / "photos") == before
     assert all((tmp_path / "deep" / "er" / "out" / file).exists() for file in counts["files"])
     copies = [p for p in (tmp_path / "deep").rglob("*") if p.suffix in (".jpg", ".png") and not p.is_symlink()]
@@ -41,8 +47,49 @@ def test_images_stay_as_they_are_and_none_is_copied(odd: tuple, tmp_path: Path, 
 @pytest.mark.parametrize("format", FORMATS)
 def test_the_same_input_gives_the_same_bytes(odd: tuple, tmp_path: Path, format: str) -> None:
     for name in ("one", "two"):
-        write_labels(odd[1], odd[0], tmp_path / name / "out", format)
+        write_labels(odd[1], odd[0], LabelTarget(tmp_path / name / "out", format))
     assert state(tmp_path / "one") == state(tmp_path / "two")
+
+
+@pytest.mark.parametrize("format", FORMATS)
+def test_predictions_from_a_generator_are_dropped_one_by_one(odd: tuple, tmp_path: Path, format: str) -> None:
+    images, predictions = odd
+    alive: list[weakref.ref[Prediction]] = []
+
+    def stream() -> Iterator[Prediction]:
+        for one in predictions:
+            gc.collect()
+            assert sum(ref() is not None for ref in alive) <= 1  # the one that the consumer has not replaced yet
+            made = replace(one)
+            alive.append(weakref.ref(made))
+            yield made
+            del made
+
+    streamed = write_labels(stream(), images, LabelTarget(tmp_path / "streamed" / "out", format))
+    listed = write_labels(predictions, images, LabelTarget(tmp_path / "listed" / "out", format))
+    assert state(tmp_path / "streamed") == state(tmp_path / "listed")
+    assert len(alive) == len(images)
+    assert {**streamed, "folder": ""} == {**listed, "folder": ""}
+
+
+def test_a_folder_that_may_not_be_written_is_refused_before_the_first_prediction(odd: tuple, tmp_path: Path) -> None:
+    def stream() -> Iterator[Prediction]:
+        raise AssertionError("a prediction was asked for")
+        yield odd[1][0]
+
+    (tmp_path / "notes.txt").write_text("keep")
+    with pytest.raises(DataError, match="is not empty"):
+        write_labels(stream(), odd[0], LabelTarget(tmp_path, "coco"))
+
+
+def test_a_stream_that_ends_in_an_error_leaves_nothing(odd: tuple, tmp_path: Path) -> None:
+    def stream() -> Iterator[Prediction]:
+        yield odd[1][0]
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        write_labels(stream(), odd[0], LabelTarget(tmp_path / "out", "coco"))
+    assert [path.name for path in tmp_path.iterdir()] == ["photos"]
 
 
 def test_a_folder_with_other_files_is_refused(odd: tuple, tmp_path: Path) -> None:
@@ -50,22 +97,22 @@ def test_a_folder_with_other_files_is_refused(odd: tuple, tmp_path: Path) -> Non
     folder.mkdir()
     (folder / "notes.txt").write_text("keep")
     with pytest.raises(DataError, match=r"mine: is not empty, and its files are not labels. Give a new folder"):
-        write_labels(odd[1], odd[0], folder, "coco")
+        write_labels(odd[1], odd[0], LabelTarget(folder, "coco"))
     assert state(folder) == {"notes.txt": b"keep"}
     with pytest.raises(DataError, match="is a file"):
-        write_labels(odd[1], odd[0], folder / "notes.txt", "coco")
+        write_labels(odd[1], odd[0], LabelTarget(folder / "notes.txt", "coco"))
 
 
 def test_an_empty_folder_is_used(odd: tuple, tmp_path: Path) -> None:
     (tmp_path / "empty").mkdir()
-    write_labels(odd[1], odd[0], tmp_path / "empty", "yolo")
+    write_labels(odd[1], odd[0], LabelTarget(tmp_path / "empty", "yolo"))
     assert (tmp_path / "empty" / "data.yaml").is_file()
 
 
 def test_own_labels_are_replaced_only_while_nobody_changed_them(odd: tuple, tmp_path: Path) -> None:
     folder = tmp_path / "out"
-    write_labels(odd[1], odd[0], folder, "voc")
-    write_labels(odd[1], odd[0], folder, "yolo", min_score=0.7)
+    write_labels(odd[1], odd[0], LabelTarget(folder, "voc"))
+    write_labels(odd[1], odd[0], LabelTarget(folder, "yolo"), LabelRule(min_score=0.7))
     assert not (folder / "Annotations").exists()
     label = next((folder / "labels").glob("*.txt"))
     text = label.read_text()
@@ -73,16 +120,16 @@ def test_own_labels_are_replaced_only_while_nobody_changed_them(odd: tuple, tmp_
         change()
         before = state(folder)
         with pytest.raises(DataError, match="were changed since they were written"):
-            write_labels(odd[1], odd[0], folder, "coco")
+            write_labels(odd[1], odd[0], LabelTarget(folder, "coco"))
         assert state(folder) == before
     label.write_text(text)
     (folder / "labels.cache").write_text("someone else's")
     with pytest.raises(DataError, match="were changed"):
-        write_labels(odd[1], odd[0], folder, "coco")
+        write_labels(odd[1], odd[0], LabelTarget(folder, "coco"))
     (folder / "labels.cache").unlink()
     (folder / MANIFEST).write_text("{")
     with pytest.raises(DataError, match="were changed"):
-        write_labels(odd[1], odd[0], folder, "coco")
+        write_labels(odd[1], odd[0], LabelTarget(folder, "coco"))
     assert sorted(path.name for path in tmp_path.iterdir()) == ["out", "photos"]
 
 
@@ -104,7 +151,7 @@ def test_an_end_in_the_middle_leaves_nothing(
     monkeypatch.setattr(Path, "write_bytes", fail)
     wanted = DataError if isinstance(error, OSError) else error
     with pytest.raises(wanted) as caught:  # type: ignore[arg-type]
-        write_labels(odd[1], odd[0], tmp_path / "new" / "out", format)
+        write_labels(odd[1], odd[0], LabelTarget(tmp_path / "new" / "out", format))
     assert [path.name for path in tmp_path.iterdir()] == ["photos"]
     if wanted is DataError:
         assert str(caught.value).endswith("(No space left on device). Make room, or give another folder with --out.")
@@ -114,7 +161,7 @@ def test_labels_that_stood_there_come_back_when_the_last_step_fails(
     odd: tuple, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     folder = tmp_path / "out"
-    write_labels(odd[1], odd[0], folder, "coco")
+    write_labels(odd[1], odd[0], LabelTarget(folder, "coco"))
     before, rename = state(folder), Path.rename
 
     def fail(path: Path, target: Path) -> Path:
@@ -124,7 +171,7 @@ def test_labels_that_stood_there_come_back_when_the_last_step_fails(
 
     monkeypatch.setattr(Path, "rename", fail)
     with pytest.raises(KeyboardInterrupt):
-        write_labels(odd[1], odd[0], folder, "voc")
+        write_labels(odd[1], odd[0], LabelTarget(folder, "voc"))
     assert state(folder) == before
     assert sorted(path.name for path in tmp_path.iterdir()) == ["out", "photos"]
 
@@ -132,7 +179,7 @@ def test_labels_that_stood_there_come_back_when_the_last_step_fails(
 def test_a_folder_that_cannot_be_made(odd: tuple, tmp_path: Path) -> None:
     (tmp_path / "file").write_text("x")
     with pytest.raises(DataError, match=r"cannot be written \(Not a directory\).*--out"):
-        write_labels(odd[1], odd[0], tmp_path / "file" / "out", "coco")
+        write_labels(odd[1], odd[0], LabelTarget(tmp_path / "file" / "out", "coco"))
 
 
 def test_a_folder_without_permission(odd: tuple, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -149,7 +196,7 @@ def test_a_folder_without_permission(odd: tuple, tmp_path: Path, monkeypatch: py
 
         monkeypatch.setattr(Path, "mkdir", refused)
     with pytest.raises(DataError, match=r"closed/out: cannot be written \(Permission denied\)"):
-        write_labels(odd[1], odd[0], closed / "out", "yolo")
+        write_labels(odd[1], odd[0], LabelTarget(closed / "out", "yolo"))
     closed.chmod(0o700)
     assert list(closed.iterdir()) == []
 
@@ -167,10 +214,10 @@ def test_a_killed_process_leaves_no_folder_of_that_name(tmp_path: Path) -> None:
 
 def test_bad_names(odd: tuple, tmp_path: Path) -> None:
     with pytest.raises(DataError, match="Did you mean 'yolo'"):
-        write_labels(odd[1], odd[0], tmp_path / "out", "yoloo")
+        write_labels(odd[1], odd[0], LabelTarget(tmp_path / "out", "yoloo"))
     nothing = TaggedImages(CLASSES, (), (), np.zeros((0, 3), np.int8))
     with pytest.raises(DataError, match="no images to label"):
-        write_labels([], nothing, tmp_path / "out", "coco")
+        write_labels([], nothing, LabelTarget(tmp_path / "out", "coco"))
     assert [split_name(name) for name in (None, "val", "lists/my val.txt", "v1.2", "/")] == [
         "train",
         "val",
@@ -188,13 +235,13 @@ def test_images_turned_by_exif_are_counted(tmp_path: Path) -> None:
     paths = tmp_path / "a.jpg", tmp_path / "b.jpg"
     images = TaggedImages(CLASSES, ("a.jpg", "b.jpg"), paths, np.zeros((2, 3), np.int8))
     found = [prediction("a.jpg", (20, 30), []), prediction("b.jpg", (30, 20), [])]
-    assert write_labels(found, images, tmp_path / "out", "coco")["turned_images"] == 1
+    assert write_labels(found, images, LabelTarget(tmp_path / "out", "coco"))["turned_images"] == 1
 
 
 def test_writing_over_a_linked_folder_keeps_the_link(odd: tuple, tmp_path: Path) -> None:
     (tmp_path / "disk").mkdir()
     (tmp_path / "out").symlink_to(tmp_path / "disk")
-    write_labels(odd[1], odd[0], tmp_path / "out", "coco")
+    write_labels(odd[1], odd[0], LabelTarget(tmp_path / "out", "coco"))
     assert (tmp_path / "out").is_symlink()
     assert (tmp_path / "disk" / MANIFEST).is_file()
     assert write.digest(tmp_path / "out") == write.digest(tmp_path / "disk")
@@ -207,13 +254,13 @@ def test_the_quoted_messages_are_real(odd: tuple, tmp_path: Path, monkeypatch: p
     Path("labels", "x").write_text("x")
     messages = []
     with pytest.raises(DataError) as caught:
-        write_labels(odd[1], odd[0], "labels", "coco")
+        write_labels(odd[1], odd[0], LabelTarget("labels", "coco"))
     messages.append(str(caught.value))
     Path("labels", "x").unlink()
-    write_labels(odd[1], odd[0], "labels", "coco")
+    write_labels(odd[1], odd[0], LabelTarget("labels", "coco"))
     Path("labels", "x").write_text("x")
     with pytest.raises(DataError) as caught:
-        write_labels(odd[1], odd[0], "labels", "coco")
+        write_labels(odd[1], odd[0], LabelTarget("labels", "coco"))
     messages.append(str(caught.value))
     messages.append(str(write._cannot_be_written(Path("labels"), OSError(errno.ENOSPC, os.strerror(errno.ENOSPC)))))
     assert all(message in page for message in messages)

@@ -43,7 +43,7 @@ IMAGES = {
 }
 
 
-@pytest.mark.parametrize("image", IMAGES)
+@pytest.mark.parametrize("drawn", IMAGES)
 @pytest.mark.parametrize("method", METHODS)
 def test_boxes_are_what_the_protocol_says(method, drawn):
     image = IMAGES[drawn]

@@ -71,7 +71,7 @@ def test_hierarchy_equals_the_obvious_one(seed, mix):
     labels, count, colours, textures = an_image(seed)
     regions = grouping.describe(labels, count, colours, textures)
     near, starts = grouping.neighbours(labels, count)
-    boxes = grouping.group(near, starts, *regions, labels.size, mix)
+    boxes = grouping.group(near, starts, regions, labels.size, mix)
     assert boxes[-1].tolist() == [0, 0, labels.shape[1], labels.shape[0]]
     np.testing.assert_array_equal(boxes, obvious_grouping(labels, regions, mix))
 

@@ -12,12 +12,12 @@ from deep_patch_learning.common import boxes as box_tools
 from deep_patch_learning.common.errors import ModelError
 from deep_patch_learning.refinement.seeds import (
     Best,
-    Choice,
     Clusters,
+    SeedRule,
     Several,
     Vote,
-    choice_of_seeds,
     find_seeds,
+    seed_rule,
 )
 from deep_patch_learning.refinement.seeds import top_group as kept_group
 
@@ -38,9 +38,9 @@ def some_case(counts: list[int], classes: int, seed: int) -> tuple[torch.Tensor,
     return boxes * there[..., None], scores * there[..., None], there
 
 
-def picked(choice: Choice, case: tuple, i: int, c: int) -> list[tuple[int, float]]:
+def picked(rule: SeedRule, case: tuple, i: int, c: int) -> list[tuple[int, float]]:
     """Return the places and scores of the real picks of one image and class."""
-    found = choice(*case)
+    found = rule(*case)
     return [(int(p), float(s)) for p, s, r in zip(*(part[i, c] for part in found), strict=True) if r]
 
 
@@ -161,15 +161,15 @@ def test_top_group_of_three_plain_groups() -> None:
     assert group[0, :, 0].tolist() == [True, False, False, False, True, False]
 
 
-@pytest.mark.parametrize("choice", CHOICES, ids=lambda choice: type(choice).__name__)
+@pytest.mark.parametrize("rule", CHOICES, ids=lambda rule: type(rule).__name__)
 @settings(max_examples=30, deadline=None)
 @given(COUNTS, st.integers(1, 3), st.integers(0, 10_000))
 def test_together_is_one_by_one_and_only_present_classes_have_seeds(
-    choice: Choice, counts: list[int], classes: int, seed: int
+    rule: SeedRule, counts: list[int], classes: int, seed: int
 ) -> None:
     boxes, scores, there = some_case(counts, classes, seed)
     labels = torch.randint(-1, 2, (len(counts), classes), generator=torch.Generator().manual_seed(seed))
-    seeds = find_seeds(choice, boxes, scores, there, labels == 1)
+    seeds = find_seeds(rule, boxes, scores, there, labels == 1)
     for i, count in enumerate(counts):
         own = seeds.real[i]
         assert set(seeds.classes[own].tolist()) == set(
@@ -178,23 +178,23 @@ def test_together_is_one_by_one_and_only_present_classes_have_seeds(
         if not count:
             continue
         one = slice(i, i + 1)
-        alone = find_seeds(choice, boxes[one, :count], scores[one, :count], there[one, :count], labels[one] == 1)
+        alone = find_seeds(rule, boxes[one, :count], scores[one, :count], there[one, :count], labels[one] == 1)
         assert torch.equal(alone.real[0], own)
         assert torch.equal(alone.boxes[0][own], seeds.boxes[i][own])
         torch.testing.assert_close(alone.scores[0][own], seeds.scores[i][own])
 
 
-@pytest.mark.parametrize("choice", CHOICES, ids=lambda choice: type(choice).__name__)
-def test_no_gradient_reaches_the_scores(choice: Choice) -> None:
+@pytest.mark.parametrize("rule", CHOICES, ids=lambda rule: type(rule).__name__)
+def test_no_gradient_reaches_the_scores(rule: SeedRule) -> None:
     boxes, scores, there = some_case([5, 3], 2, 0)
-    seeds = find_seeds(choice, boxes, scores.requires_grad_(), there, torch.ones(2, 2, dtype=torch.bool))
+    seeds = find_seeds(rule, boxes, scores.requires_grad_(), there, torch.ones(2, 2, dtype=torch.bool))
     assert not seeds.scores.requires_grad
     assert not seeds.boxes.requires_grad
 
 
 def test_names() -> None:
-    assert choice_of_seeds("several", most=7, share=0.3, floor=0.1) == Several(7, 0.3, 0.1)
-    assert choice_of_seeds("vote", sharpness=2.0, area_power=0.5) == Vote(2.0, 0.5)
-    assert (choice_of_seeds("best"), choice_of_seeds("clusters")) == (Best(), Clusters())
+    assert seed_rule("several", most=7, share=0.3, floor=0.1) == Several(7, 0.3, 0.1)
+    assert seed_rule("vote", sharpness=2.0, area_power=0.5) == Vote(2.0, 0.5)
+    assert (seed_rule("best"), seed_rule("clusters")) == (Best(), Clusters())
     with pytest.raises(ModelError, match="Did you mean 'clusters'"):
-        choice_of_seeds("cluster")
+        seed_rule("cluster")

@@ -5,7 +5,7 @@ from itertools import pairwise
 import numpy as np
 import pytest
 
-from deep_patch_learning.report.build import build_report
+from deep_patch_learning.report.build import MeasuredRun, build_report
 from deep_patch_learning.report.page import write_report
 
 SHOWN = """(() => {
@@ -31,7 +31,7 @@ def page(hand, run, model, ready, tmp_path):
     """Images tagged in turn, of which the network thinks that all show the first class and none the second."""
     predictions = [hand.prediction(name, np.stack([hand.true_box] * 2)) for name in ready.images.names]
     truth = [hand.truth(number % 2) for number in range(8)]
-    report = build_report(run, model, ready, predictions, {"mAP": 50.0, "CorLoc": 40.0}, truth)
+    report = build_report(MeasuredRun(run, model, ready, predictions, {"mAP": 50.0, "CorLoc": 40.0}, truth))
     return write_report(tmp_path / "report.html", report)
 
 

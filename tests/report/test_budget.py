@@ -12,9 +12,9 @@ from deep_patch_learning.data.dataset import TaggedImages
 from deep_patch_learning.inference.model import Model, PredictSettings
 from deep_patch_learning.inference.prediction import Prediction
 from deep_patch_learning.patches.sliding_window import SlidingWindow
-from deep_patch_learning.report.budget import PAGE_BYTES, make_plan
-from deep_patch_learning.report.build import build_report
+from deep_patch_learning.report.build import MeasuredRun, ReportOptions, build_report
 from deep_patch_learning.report.page import write_report
+from deep_patch_learning.report.sections import PAGE_BYTES, page_budget
 
 OPEN: list[weakref.ref] = []
 
@@ -66,38 +66,38 @@ def test_a_page_of_many_images_is_below_5_mb(hand, run, tmp_path, images, count)
         "AP": {name: 50.0 + number % 7 for number, name in enumerate(classes)},
         "positives": dict.fromkeys(classes, 30),
     }
-    report = build_report(run, model, ready, predictions, figures, images_for_parts=8)
+    report = build_report(MeasuredRun(run, model, ready, predictions, figures), ReportOptions(images_for_parts=8))
     path = write_report(tmp_path / "report.html", report)
     assert len(OPEN) > 20
     assert path.stat().st_size < PAGE_BYTES
     assert path.stat().st_size > PAGE_BYTES / 4 or count == 2  # the room is used: noise takes what it is given
-    plan = make_plan(count)
-    assert len(report.by_class) == plan.classes
-    assert all(len(one.best.cards) == len(one.worst.cards) == plan.per_class for one in report.by_class)
-    assert [len(group.cards) for group in report.doubts] == [plan.doubts] * 3
+    budget = page_budget(count)
+    assert len(report.by_class) == budget.classes
+    assert all(len(one.best.cards) == len(one.worst.cards) == budget.per_class for one in report.by_class)
+    assert [len(group.cards) for group in report.doubts] == [budget.doubts] * 3
 
 
 def test_twenty_classes_show_twelve_best_and_twelve_worst_each():
-    plan = make_plan(20)
-    assert (plan.classes, plan.per_class) == (20, 12)
-    assert plan.side >= 176
+    budget = page_budget(20)
+    assert (budget.classes, budget.per_class) == (20, 12)
+    assert budget.side >= 176
 
 
 def test_more_classes_have_fewer_images_each():
-    plans = [make_plan(classes) for classes in range(1, 1_000, 7)]
-    assert all(after.per_class <= before.per_class for before, after in pairwise(plans))
-    assert all(plan.per_class >= 2 for plan in plans)
-    assert plans[-1].classes < 995  # the weakest have images of their own
+    budgets = [page_budget(classes) for classes in range(1, 1_000, 7)]
+    assert all(after.per_class <= before.per_class for before, after in pairwise(budgets))
+    assert all(budget.per_class >= 2 for budget in budgets)
+    assert budgets[-1].classes < 995  # the weakest have images of their own
 
 
 def test_classes_without_room_are_those_with_the_highest_ap(hand, run, monkeypatch):
     from deep_patch_learning.report import build as build_module
 
-    monkeypatch.setattr(build_module, "make_plan", lambda count: replace(make_plan(count), classes=2, per_class=2))
+    monkeypatch.setattr(build_module, "page_budget", lambda count: replace(page_budget(count), classes=2, per_class=2))
     classes = ("a", "b", "c", "d")
     ready, predictions = many(30, classes)
     model = Model(hand.model(classes=4).network, classes, PredictSettings((64,)), SlidingWindow(), "cpu")
     figures = {"mAP": 50.0, "AP": {"a": 90.0, "b": 20.0, "c": None, "d": 30.0}}
-    report = build_report(run, model, ready, predictions, figures, images_for_parts=0)
+    report = build_report(MeasuredRun(run, model, ready, predictions, figures), ReportOptions(images_for_parts=0))
     assert [one.name for one in report.by_class] == ["b", "d"]
     assert "2 of the 4 classes" in report.by_class_note

@@ -1,4 +1,4 @@
-"""Whether images were trained on: found out from the run, told first, and avoided where the data allows it."""
+"""Whether images were trained on: found out from the run, shown first, and avoided where the data allows it."""
 
 import csv
 import re
@@ -8,11 +8,12 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from deep_patch_learning.commands.report import report_on_run, spread_evenly
+from deep_patch_learning.commands.report import report as report_on_run
+from deep_patch_learning.commands.report import spread_evenly
 from deep_patch_learning.common.errors import RunError
 from deep_patch_learning.data.holdout import read_apart
 from deep_patch_learning.data.readers.read import read_tags
-from deep_patch_learning.report.held_out import Seen, held_out_split, images_of_run, notice
+from deep_patch_learning.report.build import RunImages, held_out_split, images_of_run, notice
 from deep_patch_learning.runs.folder import RunFolder
 from deep_patch_learning.training.fit import train_prepared
 
@@ -43,13 +44,13 @@ def test_a_validation_split_is_preferred_and_none_that_shares_images(photos):
         (None, "4 of the 12", "careful"),
     ],
 )
-def test_what_is_told_first(photos, split, words, kind):
-    told = notice(Seen(read_tags(photos, "train"), None), read_tags(photos, split))
-    assert told.text.startswith(words)
-    assert told.kind == kind
+def test_what_is_shown_first(photos, split, words, kind):
+    shown = notice(RunImages(read_tags(photos, "train"), None), read_tags(photos, split))
+    assert shown.text.startswith(words)
+    assert shown.kind == kind
 
 
-def test_not_known_is_told_as_such(photos):
+def test_not_known_is_shown_as_such(photos):
     assert "not known" in notice(None, read_tags(photos)).text
 
 

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from deep_patch_learning.report.images import CardMaker, find, judge, place, small
+from deep_patch_learning.report.images import CardMaker, place, scored_tag, scored_tags, small
 
 GREY = np.full((60, 80, 3), 128, np.uint8)
 WIDE = np.array([10, 10, 50, 40], np.float32)  # the true box itself
@@ -31,7 +31,7 @@ def maker(prediction, labels, truth=None, *, strict=False, side=200):
 
 
 @pytest.mark.parametrize(
-    ("box", "strict", "overlap", "right"),
+    ("box", "strict", "iou", "right"),
     [
         (WIDE, False, 1.0, True),
         (NEAR, True, 0.9, True),
@@ -40,32 +40,34 @@ def maker(prediction, labels, truth=None, *, strict=False, side=200):
         (FAR, False, 0, False),
     ],
 )
-def test_a_find_is_judged_as_corloc_judges(hand, box, strict, overlap, right):
+def test_a_box_is_judged_as_corloc_judges(hand, box, strict, iou, right):
     prediction = hand.prediction("a", np.stack([box, FAR]))
-    (find,) = judge(prediction, np.array([1, 0]), hand.truth(0), strict=strict)
-    assert (find.tag, find.right) == (hand.classes[0], right)
-    assert find.overlap == pytest.approx(overlap)
-    assert find.probability == pytest.approx(1 / (1 + np.exp(-2.0)))
+    (tag,) = scored_tags(prediction, np.array([1, 0]), hand.truth(0), strict=strict)
+    assert (tag.name, tag.right) == (hand.classes[0], right)
+    assert tag.iou == pytest.approx(iou)
+    assert tag.probability == pytest.approx(1 / (1 + np.exp(-2.0)))
 
 
 def test_only_tags_that_are_present_are_judged(hand):
     prediction = hand.prediction("a", np.stack([WIDE, FAR]))
-    assert judge(prediction, np.array([-1, 0]), hand.truth(0)) == ()
-    assert [find.class_index for find in judge(prediction, np.array([-1, 1]), hand.truth(1))] == [1]
+    assert scored_tags(prediction, np.array([-1, 0]), hand.truth(0)) == ()
+    assert [tag.class_index for tag in scored_tags(prediction, np.array([-1, 1]), hand.truth(1))] == [1]
 
 
 def test_a_tag_without_a_true_box_cannot_be_judged(hand):
-    finds = judge(hand.prediction("a", np.stack([WIDE, FAR])), BOTH, hand.truth(0))
-    assert [find.right for find in finds] == [True, None]
+    tags = scored_tags(hand.prediction("a", np.stack([WIDE, FAR])), BOTH, hand.truth(0))
+    assert [tag.right for tag in tags] == [True, None]
 
 
-def test_a_class_that_is_not_tagged_has_an_opinion_too(hand):
+def test_a_class_that_is_not_tagged_is_scored_too(hand):
     prediction = hand.prediction("a", np.stack([WIDE, FAR]))
     absent, unknown = np.array([0, 1]), np.array([-1, 1])
-    assert find(prediction, 0, absent, None).said == "not tagged"
-    assert find(prediction, 0, unknown, hand.truth(0)).said == "unknown"
-    assert find(prediction, 0, unknown, hand.truth(0)).right is True
-    assert find(prediction, 0, absent, hand.truth(1)).right is None  # no true box of this class: nothing to judge by
+    assert scored_tag(prediction, 0, absent, None).state == "not tagged"
+    assert scored_tag(prediction, 0, unknown, hand.truth(0)).state == "unknown"
+    assert scored_tag(prediction, 0, unknown, hand.truth(0)).right is True
+    assert (
+        scored_tag(prediction, 0, absent, hand.truth(1)).right is None
+    )  # no true box of this class: nothing to judge by
 
 
 def both_true(hand):
@@ -88,13 +90,13 @@ def test_a_card_of_one_class_shows_its_boxes_alone(hand):
     prediction = hand.prediction("a", np.stack([NEAR, FAR]))
     card = maker(prediction, BOTH, both_true(hand)).of_class(0, 1)
     assert [box.kind for box in card.boxes] == ["true", "wrong"]
-    assert [one.class_index for one in card.finds] == [1]
+    assert [one.class_index for one in card.tags] == [1]
     assert [box.kind for box in maker(prediction, BOTH).of_class(0, 1).boxes] == ["found"]
 
 
 def test_strict_reaches_the_cards(hand):
     prediction = hand.prediction("a", np.stack([HALF, FAR]))
-    assert [maker(prediction, BOTH, hand.truth(0), strict=s).of_class(0, 0).finds[0].right for s in (False, True)] == [
+    assert [maker(prediction, BOTH, hand.truth(0), strict=s).of_class(0, 0).tags[0].right for s in (False, True)] == [
         True,
         False,
     ]
@@ -105,20 +107,20 @@ def test_boxes_are_placed_in_percent_and_kept_inside():
     assert place(np.array([-8, -6, 160, 66]), (80, 60), "true")[:4] == pytest.approx((0, 0, 100, 100))
 
 
-def test_what_is_predicted_beyond_the_tags_is_told(hand):
+def test_what_is_predicted_beyond_the_tags_is_shown(hand):
     card = maker(hand.prediction("a", np.stack([WIDE, FAR])), [0, 1], hand.truth(1)).of_tags(0)
-    assert [name for name, _ in card.beyond] == [hand.classes[0]]
+    assert [name for name, _ in card.untagged] == [hand.classes[0]]
 
 
 def test_a_network_without_boxes_still_has_cards(hand):
     card = maker(hand.prediction("a", None), [1, 0], hand.truth(0)).of_tags(0)
-    assert [(one.box, one.right) for one in card.finds] == [(None, None)]
+    assert [(one.box, one.right) for one in card.tags] == [(None, None)]
     assert card.boxes == ()
 
 
 def test_an_image_is_read_once_for_all_its_cards(hand):
     made = maker(hand.prediction("a", np.stack([NEAR, FAR])), BOTH)
-    assert made.of_tags(0).shot is made.of_class(0, 0).shot
+    assert made.of_tags(0).thumbnail is made.of_class(0, 0).thumbnail
     assert list(made.kept) == [0]
 
 

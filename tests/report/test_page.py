@@ -9,7 +9,7 @@ import pytest
 from PIL import Image
 
 from deep_patch_learning.report import page as page_module
-from deep_patch_learning.report.build import build_report
+from deep_patch_learning.report.build import MeasuredRun, ReportOptions, build_report
 from deep_patch_learning.report.opinions import Doubt, Opinions
 from deep_patch_learning.report.page import render, write_report
 from deep_patch_learning.report.sections import spread, to_explain
@@ -66,15 +66,8 @@ def report(hand, run, model, ready):
     truth = [hand.truth(number % 2) for number in range(8)]
     comparison = [{"name": "both <heads>", "mAP": 61.23, "CorLoc": 43.21}, {"name": "naive", "CorLoc": 9.87}]
     return build_report(
-        run,
-        model,
-        ready,
-        predictions,
-        figures_of(hand),
-        truth,
-        split="te<s>t",
-        comparison=comparison,
-        command="dpl demo <a> & b",
+        MeasuredRun(run, model, ready, predictions, figures_of(hand), truth, split="te<s>t"),
+        ReportOptions(comparison=comparison, command="dpl demo <a> & b"),
     )
 
 
@@ -101,12 +94,12 @@ def check_self_contained(text):
 def cards_of(report):
     """Return every card of the page."""
     groups = [*report.doubts, *(group for one in report.by_class for group in (one.best, one.worst)), report.sample]
-    return [*(card for group in groups for card in group.cards), *(one.card for one in report.reasons)]
+    return [*(card for group in groups for card in group.cards), *(one.card for one in report.explained)]
 
 
 def test_one_file_that_fetches_nothing(report):
     parsed = check_self_contained(render(report))
-    crops = sum(len(one.crops) for one in (*report.filters, *report.reasons))
+    crops = sum(len(one.crops) for one in (*report.filters, *report.explained))
     assert len(parsed.values("src")) == len(cards_of(report)) + crops
     assert crops > 0
 
@@ -125,19 +118,38 @@ def test_the_numbers_shown_are_those_given(report):
 def test_boxes_are_right_and_wrong_as_corloc_says(report):
     right = {f'<i>"{number}&.jpg' for number in range(5)}
     for card in report.sample.cards:
-        assert [find.right for find in card.finds] == [card.name in right]
+        assert [tag.right for tag in card.tags] == [card.name in right]
         assert [box.kind for box in card.boxes] == ["true", "right" if card.name in right else "wrong"]
     parsed = Parsed(render(report))
-    shown = [find for card in cards_of(report)[: -len(report.reasons)] for find in card.finds]
-    assert parsed.texts.count("✓") == sum(find.right is True for find in shown) > 0
-    assert parsed.texts.count("✗") == sum(find.right is False for find in shown) > 0
+    shown = [tag for card in cards_of(report)[: -len(report.explained)] for tag in card.tags]
+    assert parsed.texts.count("✓") == sum(tag.right is True for tag in shown) > 0
+    assert parsed.texts.count("✗") == sum(tag.right is False for tag in shown) > 0
+
+
+def test_a_wrong_box_never_shows_an_iou_that_would_be_right(hand, run, model, ready):
+    width = 40 * 0.498  # of the true box's 40 columns: IoU 0.498
+    box = np.array([10, 10, 10 + width, 40], np.float32)
+    predictions = [hand.prediction(name, np.stack([box] * 2)) for name in ready.images.names]
+    truth = [hand.truth(number % 2) for number in range(8)]
+    measured = MeasuredRun(run, model, ready, predictions, figures_of(hand), truth)
+    texts = Parsed(render(build_report(measured, ReportOptions(images_for_parts=0)))).texts
+    assert "0.49" in texts
+    assert "0.50" not in texts
+
+
+def test_settings_of_an_earlier_version_have_their_present_names(hand, run, model, ready):
+    run.config.write_text('name = "x"\npicking = "vote"\n')
+    predictions = [hand.prediction(name, None) for name in ready.images.names]
+    measured = MeasuredRun(run, model, ready, predictions, figures_of(hand, False))
+    settings = build_report(measured, ReportOptions(images_for_parts=0)).settings
+    assert settings == {"name": "x", "box selection": "vote"}
 
 
 def test_where_network_and_tags_disagree(report, hand):
     wrong, missing = report.doubts
     first, second = hand.classes
-    assert {(card.name, card.finds[0].tag) for card in wrong.cards} == {(f'<i>"{n}&.jpg', second) for n in (1, 3, 5, 7)}
-    assert {(card.name, card.finds[0].tag) for card in missing.cards} == {
+    assert {(card.name, card.tags[0].name) for card in wrong.cards} == {(f'<i>"{n}&.jpg', second) for n in (1, 3, 5, 7)}
+    assert {(card.name, card.tags[0].name) for card in missing.cards} == {
         (f'<i>"{n}&.jpg', first) for n in (1, 3, 5, 7)
     }
     assert (wrong.total, missing.total) == (4, 4)
@@ -148,7 +160,9 @@ def test_where_network_and_tags_disagree(report, hand):
 def test_unknown_tags_stand_apart_from_wrong_and_missing_ones(hand, run, model, ready):
     ready.images.labels[1] = -1
     predictions = [hand.prediction(name, np.stack([hand.true_box] * 2)) for name in ready.images.names]
-    report = build_report(run, model, ready, predictions, figures_of(hand, False), images_for_parts=0)
+    report = build_report(
+        MeasuredRun(run, model, ready, predictions, figures_of(hand, False)), ReportOptions(images_for_parts=0)
+    )
     assert [(group.title, group.total) for group in report.doubts] == [
         ("Likely wrong tags", 3),
         ("Likely missing tags", 3),
@@ -161,23 +175,25 @@ def test_unknown_tags_stand_apart_from_wrong_and_missing_ones(hand, run, model, 
 def test_best_and_worst_of_each_class(report):
     assert [one.class_index for one in report.by_class] == [0, 1]
     for one in report.by_class:
-        assert [card.finds[0].said for card in one.best.cards] == ["tagged"] * 4
-        assert [card.finds[0].said for card in one.worst.cards] == ["tagged"] * 4 + ["not tagged"] * 4
-        assert {card.finds[0].class_index for card in (*one.best.cards, *one.worst.cards)} == {one.class_index}
+        assert [card.tags[0].state for card in one.best.cards] == ["tagged"] * 4
+        assert [card.tags[0].state for card in one.worst.cards] == ["tagged"] * 4 + ["not tagged"] * 4
+        assert {card.tags[0].class_index for card in (*one.best.cards, *one.worst.cards)} == {one.class_index}
 
 
 def test_the_first_class_with_images_is_open(hand, run, model, ready):
     ready.images.labels[:, 0] = 0
     predictions = [hand.prediction(name, None) for name in ready.images.names]
-    report = build_report(run, model, ready, predictions, figures_of(hand, False), images_for_parts=0)
+    report = build_report(
+        MeasuredRun(run, model, ready, predictions, figures_of(hand, False)), ReportOptions(images_for_parts=0)
+    )
     sections = [attributes for tag, attributes in Parsed(render(report)).elements if tag == "details"]
     assert [one["data-classes"] for one in sections if "open" in one] == ["1"]
 
 
-def test_reasons_are_given_for_tags_given_and_for_missing_ones(report):
-    said = [(one.card.finds[0].class_index, one.card.finds[0].said) for one in report.reasons]
-    assert said == [(0, "tagged")] + [(0, "not tagged")] * 3
-    for one in report.reasons:
+def test_predicted_and_missing_tags_are_explained(report):
+    states = [(one.card.tags[0].class_index, one.card.tags[0].state) for one in report.explained]
+    assert states == [(0, "tagged")] + [(0, "not tagged")] * 3
+    for one in report.explained:
         assert [box.kind for box in one.card.boxes].count("found") == 1
         numbers = " ".join(box.label for box in one.card.boxes if box.kind == "part").split()
         assert sorted(numbers) == [str(number) for number in range(1, len(one.crops) + 1)]
@@ -185,9 +201,9 @@ def test_reasons_are_given_for_tags_given_and_for_missing_ones(report):
 
 
 def test_images_without_patches_are_not_explained():
-    said = Opinions(np.full((3, 1), 0.9), np.full((3, 1), 0.5), np.array([[1], [0], [1]]))
-    assert to_explain(said, [False, False, True]) == [Doubt(2, 0)]
-    assert to_explain(said, [False] * 3) == []
+    opinions = Opinions(np.full((3, 1), 0.9), np.full((3, 1), 0.5), np.array([[1], [0], [1]]))
+    assert to_explain(opinions, [False, False, True]) == [Doubt(2, 0)]
+    assert to_explain(opinions, [False] * 3) == []
 
 
 def test_every_name_is_escaped(report, hand):
@@ -202,7 +218,7 @@ def test_every_name_is_escaped(report, hand):
 
 def test_without_true_boxes(hand, run, model, ready):
     predictions = [hand.prediction(name, np.stack([hand.true_box] * 2)) for name in ready.images.names]
-    report = build_report(run, model, ready, predictions, figures_of(hand, with_boxes=False))
+    report = build_report(MeasuredRun(run, model, ready, predictions, figures_of(hand, with_boxes=False)))
     text = render(report)
     parsed = check_self_contained(text)
     visible = " ".join(parsed.texts)
@@ -215,7 +231,9 @@ def test_without_true_boxes(hand, run, model, ready):
 
 def test_without_classification_head(hand, run, ready):
     predictions = [hand.prediction(name, np.stack([hand.true_box] * 2)) for name in ready.images.names]
-    report = build_report(run, hand.model(heads=("discovery",)), ready, predictions, figures_of(hand, False))
+    report = build_report(
+        MeasuredRun(run, hand.model(heads=("discovery",)), ready, predictions, figures_of(hand, False))
+    )
     assert report.filters == ()
     assert "This network has no classification head" in " ".join(check_self_contained(render(report)).texts)
 
@@ -224,7 +242,7 @@ def test_without_discovery_head(hand, run, ready):
     predictions = [hand.prediction(name, None) for name in ready.images.names]
     truth = [hand.truth(number % 2) for number in range(8)]
     model = hand.model(heads=("classification",))
-    report = build_report(run, model, ready, predictions, figures_of(hand, False), truth)
+    report = build_report(MeasuredRun(run, model, ready, predictions, figures_of(hand, False), truth))
     assert all(card.boxes == () for card in report.sample.cards)
     assert "This network has no discovery head" in " ".join(check_self_contained(render(report)).texts)
 
@@ -233,7 +251,7 @@ def test_a_run_without_log_and_settings(hand, run, model, ready):
     for path in (run.log, run.config, run.versions):
         path.unlink()
     predictions = [hand.prediction(name, np.stack([hand.true_box] * 2)) for name in ready.images.names]
-    report = build_report(run, model, ready, predictions, {"mAP": 50.0}, images_for_parts=0)
+    report = build_report(MeasuredRun(run, model, ready, predictions, {"mAP": 50.0}), ReportOptions(images_for_parts=0))
     visible = " ".join(check_self_contained(render(report)).texts)
     assert "has not logged a step yet" in visible
     assert "No image was searched" in visible
@@ -242,7 +260,7 @@ def test_a_run_without_log_and_settings(hand, run, model, ready):
 
 def test_other_counts_of_images_and_predictions_are_refused(hand, run, model, ready):
     with pytest.raises(ValueError, match="8 images, 0 predictions, no true boxes"):
-        build_report(run, model, ready, [], {})
+        build_report(MeasuredRun(run, model, ready, [], {}))
 
 
 def test_the_file_is_there_whole_or_not_at_all(report, tmp_path, monkeypatch):
@@ -267,7 +285,7 @@ def test_the_file_is_there_whole_or_not_at_all(report, tmp_path, monkeypatch):
 
 def test_a_file_name_that_is_no_text_is_written(hand, run, model, ready, tmp_path):
     predictions = [hand.prediction(f"\udcff{name}", np.stack([hand.true_box] * 2)) for name in ready.images.names]
-    report = build_report(run, model, ready, predictions, {"mAP": 50.0}, images_for_parts=0)
+    report = build_report(MeasuredRun(run, model, ready, predictions, {"mAP": 50.0}), ReportOptions(images_for_parts=0))
     assert "charset" in write_report(tmp_path / "report.html", report).read_text(encoding="utf-8")
 
 

@@ -128,7 +128,7 @@ def broken_off() -> Iterator[Prediction]:
 OTHER_CLASSES = replace(PREDICTIONS[1], classes=("dog", "cat", "tvmonitor"))
 CASES = [
     ([], {}, "there are no predictions"),
-    ([PREDICTIONS[0], PREDICTIONS[0]], {}, "'2008_000001': is there twice"),
+    ([PREDICTIONS[0], PREDICTIONS[0]], {}, "'2008_000001': has two predictions"),
     ([PREDICTIONS[0], OTHER_CLASSES], {}, "'2008_000004': its classes are .'dog', 'cat'"),
     ([replace(PREDICTIONS[0], classes=("cat", "dog", "tv"))], {}, "class 'tv': .* twenty classes"),
     ([replace(PREDICTIONS[0], classes=("cat", "dog", "../../x"))], {}, "class '../../x'"),

@@ -1,8 +1,10 @@
-"""The command `dpl`. Each command reads its options, calls a verb and shows what came of it."""
+"""The command `dpl`: each command reads its options, calls the function of its name in `commands/` and shows the result."""
 
 import json
 import os
+import re
 import sys
+import tempfile
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -10,17 +12,26 @@ import typer
 from typer.core import TyperGroup
 
 from deep_patch_learning.cli.options import (
+    DATA,
+    NETWORK,
     Data,
+    DemoRecipe,
     Device,
+    DeviceName,
     Json,
+    LabelFormat,
     Limit,
+    PatchMethod,
     Run,
     RunOrShipped,
     Scales,
+    SearchMode,
     Split,
     Workers,
-    device_or_none,
+    completed,
     example,
+    print_json,
+    renamed,
     scale_numbers,
 )
 from deep_patch_learning.cli.research import research
@@ -30,43 +41,78 @@ from deep_patch_learning.common.memory import keep_memory
 
 
 class Commands(TyperGroup):
-    """Commands in the order in which they are used; a misspelt one gets a hint."""
+    """Commands in the order in which they are used; a misspelt command or choice gets a hint."""
 
     def resolve_command(self, ctx: Any, args: list[str]) -> Any:
         """Return the command of this name, or fail with the nearest one."""
         if args and self.get_command(ctx, args[0]) is None:
             ctx.fail(f"there is no command '{args[0]}'.{did_you_mean(args[0], self.list_commands(ctx))}")
-        return super().resolve_command(ctx, args)
+        name, command, rest = super().resolve_command(ctx, args)
+        return name, command, renamed(name, rest)
+
+    def invoke(self, ctx: Any) -> Any:
+        """Run the command; of a wrong choice, name the nearest one."""
+        try:
+            return super().invoke(ctx)
+        except typer.BadParameter as error:
+            wrong = re.search(r"'([^']*)' is not one of (.*)", error.message)
+            if wrong is not None:
+                choices = re.findall(r"'(.*?)'", wrong[2])
+                error.message = f"there is no '{wrong[1]}'.{did_you_mean(wrong[1], choices)}"
+            raise
 
 
 app = typer.Typer(
     cls=Commands,
     no_args_is_help=True,
-    add_completion=False,
     rich_markup_mode="markdown",
     pretty_exceptions_enable=False,
     help="From images with tags and no boxes to a classifier **and** boxes, in one network.",
 )
 
 
+def _version(wanted: bool) -> None:
+    if wanted:
+        from deep_patch_learning import __version__
+
+        print(f"dpl {__version__}")
+        raise typer.Exit
+
+
+@app.callback()
+def options(
+    version: Annotated[
+        bool, typer.Option("--version", help="Print the version.", callback=_version, is_eager=True)
+    ] = False,
+) -> None:
+    """Read the options that stand before a command."""
+
+
 @app.command(
-    epilog=example("dpl demo", "dpl demo --recipe world", "dpl demo --seed 1 --out worlds/one --json"),
+    epilog=example(
+        "dpl demo", "dpl demo --all", "dpl demo --recipe world", "dpl demo --seed 1 --out worlds/one --json"
+    ),
 )
 def demo(
     out: Annotated[
-        Path | None, typer.Option(help="Where the world, the runs and the report go. dpl-demo if not given.")
+        Path | None,
+        typer.Option(help="Where the data set, the runs and the report go.", show_default="dpl-demo"),
     ] = None,
-    seed: Annotated[int, typer.Option(help="Draws another world and trains on it.")] = 0,
-    recipe: Annotated[str, typer.Option(help="refined-world, or world: the paper's two heads.")] = "refined-world",
+    all_heads: Annotated[bool, typer.Option("--all", help="Train each of the paper's two heads alone too.")] = False,
     as_json: Json = False,
+    seed: Annotated[int, typer.Option(help="Draws another data set and trains on it.", rich_help_panel=DATA)] = 0,
+    recipe: Annotated[
+        DemoRecipe, typer.Option(help="world: the paper's two heads without refinement.", rich_help_panel=NETWORK)
+    ] = DemoRecipe.REFINED_WORLD,
 ) -> None:
-    """Make the embedded tagged world, train on its tags, find the boxes, measure both, write report.html."""
-    from deep_patch_learning.commands.demo import run_demo, show
+    """Draw a synthetic data set, train on its tags, find the boxes, measure both, write report.html."""
+    from deep_patch_learning.commands.demo import demo as command
+    from deep_patch_learning.commands.demo import show
 
-    figures = run_demo(out or Path(f"dpl-demo-{seed}" if seed else "dpl-demo"), seed, recipe=recipe)
+    figures = command(out, seed=seed, recipe=recipe, all_heads=all_heads)
     show(figures)
     if as_json:
-        print(json.dumps(figures))
+        print_json(figures)
 
 
 @app.command(
@@ -74,21 +120,29 @@ def demo(
 )
 def check(
     data: Data,
+    as_json: Json = False,
     split: Split = None,
     against: Annotated[
-        str | None, typer.Option(help="The split (or data set) held out. All that the data names if not given.")
+        str | None,
+        typer.Option(
+            help="The split, or data set, held out.", show_default="all that the data names", rich_help_panel=DATA
+        ),
     ] = None,
-    limit: Annotated[int | None, typer.Option(min=1, help="Open only the first N images of each split.")] = None,
-    workers: Annotated[int | None, typer.Option(min=1, help="Cores that open images. All if not given.")] = None,
-    as_json: Json = False,
+    limit: Annotated[
+        int | None, typer.Option(min=1, help="Open only the first N images of each split.", rich_help_panel=DATA)
+    ] = None,
+    workers: Annotated[
+        int | None, typer.Option(min=1, help="Cores that open images. All if not given.", rich_help_panel=DATA)
+    ] = None,
 ) -> None:
     """Say what will go wrong before hours are spent. Changes nothing; exit status 1 if the data is not ready."""
-    from deep_patch_learning.commands.check import check_data, show_report
+    from deep_patch_learning.commands.check import check as command
+    from deep_patch_learning.commands.check import show
 
-    report = check_data(data, split, against, limit, workers)
-    show_report(report, f"{data} {split or ''}".strip())
+    report = command(data, split, against, limit, workers)
+    show(report, f"{data} {split or ''}".strip())
     if as_json:
-        print(json.dumps(report.as_dict()))
+        print_json(report.as_dict())
     if not report.ready:
         raise typer.Exit(1)
 
@@ -101,29 +155,39 @@ def predict(
     images: Annotated[list[Path], typer.Argument(help="Images, or folders of them.")],
     model: RunOrShipped = None,
     out: Annotated[Path, typer.Option(help="Where NAME.json and the drawn NAME.png go.")] = Path("found"),
-    scales: Scales = None,
     threshold: Annotated[
         float | None,
         typer.Option(
-            min=0, max=1, help="From which probability a tag is shown. 0.5, or each class's own if calibrated."
+            min=0,
+            max=1,
+            help="From which probability a tag is shown.",
+            show_default="0.5, or each class's own if calibrated",
         ),
     ] = None,
     draw: Annotated[bool, typer.Option(help="Draw the boxes on a copy of each image.")] = True,
-    device: Device = "auto",
+    device: Device = DeviceName.AUTO,
     as_json: Json = False,
+    scales: Scales = None,
 ) -> None:
     """Say what is in images and where, as JSON and as drawn images."""
-    from deep_patch_learning.commands import showing
-    from deep_patch_learning.data.images import image_files
-    from deep_patch_learning.inference.loading import load
+    from deep_patch_learning.commands.load import load
+    from deep_patch_learning.commands.predict import predict as command
+    from deep_patch_learning.commands.predict import show
 
-    found, broken = showing.predict_files(
-        load(model, device_or_none(device), scale_numbers(scales)), image_files(images), out, threshold, draw
-    )
-    if as_json:
-        print(
-            json.dumps({"predictions": [one.as_dict() for one in found], "broken": [str(path) for path, _ in broken]})
-        )
+    found = command(images, load(model, device, scale_numbers(scales)), out=out, threshold=threshold, draw=draw)
+    with tempfile.TemporaryFile("w+", encoding="utf-8") as lines:  # on disk: memory must not grow with the images
+        for count, prediction in enumerate(found, 1):
+            show(prediction)
+            if as_json:
+                lines.write(", " * (count > 1) + json.dumps(prediction.as_dict()))
+        count = found.count - len(found.broken)
+        print(f"{count} image{'s' * (count != 1)} in {out}")
+        if as_json:
+            lines.seek(0)
+            print('{"predictions": [', end="")
+            for part in iter(lambda: lines.read(1 << 20), ""):
+                print(part, end="")
+            print(f'], "broken": {json.dumps([str(path) for path, _ in found.broken])}}}')
 
 
 @app.command(
@@ -134,10 +198,9 @@ def predict(
 )
 def label(
     data: Data,
-    model: Run,
     out: Annotated[Path, typer.Option(help="A new folder for the labels.")],
-    format: Annotated[str, typer.Option(help="coco, voc, yolo or label-studio.")] = "coco",
-    split: Split = None,
+    model: RunOrShipped = None,
+    format: Annotated[LabelFormat, typer.Option(help="The format of the labels.")] = LabelFormat.COCO,
     min_score: Annotated[
         float | None,
         typer.Option(
@@ -149,20 +212,32 @@ def label(
     ] = None,
     boxes_per_class: Annotated[int, typer.Option(min=1, help="At most N boxes of a class in an image.")] = 1,
     untagged: Annotated[bool, typer.Option("--untagged", help="Boxes of classes that are not tagged too.")] = False,
-    limit: Limit = None,
-    device: Device = "auto",
-    workers: Workers = None,
+    device: Device = DeviceName.AUTO,
     as_json: Json = False,
+    split: Split = None,
+    limit: Limit = None,
+    workers: Workers = None,
 ) -> None:
     """Write boxes for the tags of DATA, ready to train a detector on."""
-    from deep_patch_learning.commands import label as command
-    from deep_patch_learning.labels.select import Choice
+    from deep_patch_learning.commands.label import label as command
+    from deep_patch_learning.commands.label import show
 
-    choice = Choice(min_score, boxes_per_class, untagged)
-    counts = command.label(data, model, format, out, split, choice, limit, device_or_none(device), workers)
-    command.show(counts)
+    counts = command(
+        data,
+        model,
+        out=out,
+        format=format,
+        split=split,
+        min_score=min_score,
+        boxes_per_class=boxes_per_class,
+        untagged=untagged,
+        limit=limit,
+        device=device,
+        workers=workers,
+    )
+    show(counts)
     if as_json:
-        print(json.dumps(counts))
+        print_json(counts)
 
 
 @app.command(
@@ -172,59 +247,55 @@ def label(
 )
 def evaluate(
     data: Data,
-    model: Run,
-    split: Split = None,
-    scales: Scales = None,
-    strict: Annotated[bool, typer.Option(help="An overlap of exactly 0.5 is a miss, as in later papers.")] = False,
-    difficult: Annotated[bool, typer.Option(help="CorLoc counts objects marked difficult, as in the paper.")] = True,
-    limit: Limit = None,
-    device: Device = "auto",
-    workers: Workers = None,
+    model: RunOrShipped = None,
+    device: Device = DeviceName.AUTO,
     as_json: Json = False,
+    split: Split = None,
+    limit: Limit = None,
+    workers: Workers = None,
+    scales: Scales = None,
+    strict: Annotated[
+        bool, typer.Option(help="An IoU of exactly 0.5 is a miss, as in later papers.", rich_help_panel="Research")
+    ] = False,
+    difficult: Annotated[
+        bool, typer.Option(help="CorLoc counts objects marked difficult, as in the paper.", rich_help_panel="Research")
+    ] = True,
 ) -> None:
-    """Measure a run: mAP (all-point and 11-point), CorLoc and detection mAP where boxes are known, per class."""
-    from deep_patch_learning.commands import showing
-    from deep_patch_learning.data.dataset import limited
-    from deep_patch_learning.data.readers.read import read_tags
-    from deep_patch_learning.data.truth import read_truth
-    from deep_patch_learning.evaluation.measure import measure_predictions
-    from deep_patch_learning.inference.loading import load
-    from deep_patch_learning.inference.stream import predict_prepared
-    from deep_patch_learning.patches.prepare import prepare
+    """Measure a model: mAP (all-point and 11-point), CorLoc and detection mAP where boxes are known, per class."""
+    from deep_patch_learning.commands.evaluate import evaluate as command
+    from deep_patch_learning.commands.evaluate import show
+    from deep_patch_learning.commands.load import load
 
-    loaded = load(model, device_or_none(device), scale_numbers(scales))
-    images = limited(read_tags(data, split, classes=loaded.classes), limit)
-    prepared = prepare(images, loaded.patch_generator, workers=workers)
-    predictions = list(predict_prepared(loaded, prepared))
-    figures = measure_predictions(
-        predictions, prepared.images.labels, read_truth(data, prepared.images), strict, difficult
-    )
-    showing.figures_table(figures, f"{data} {split or ''}")
+    loaded = load(model, device, scale_numbers(scales))
+    figures = command(data, loaded, split=split, strict=strict, difficult=difficult, limit=limit, workers=workers)
+    show(figures, f"{data} {split or ''}".strip())
     if as_json:
-        print(json.dumps(figures))
+        print_json(figures)
 
 
 @app.command(
-    epilog=example(
-        "dpl report runs/photos",
-        "dpl report runs/photos --data photos.csv --split val --limit 5000",
-    )
+    epilog=example("dpl report runs/photos", "dpl report runs/photos --data photos.csv --split val --limit 5000")
 )
 def report(
-    run: Annotated[Path, typer.Argument(help="The folder of a run.")],
+    run: Run,
+    out: Annotated[Path | None, typer.Option(help="The page.", show_default="RUN/report.html")] = None,
+    device: Device = DeviceName.AUTO,
     data: Annotated[
-        Path | None, typer.Option(help="Images to measure on. A held-out split of the training's data if not given.")
+        Path | None,
+        typer.Option(
+            help="Images to measure on.", show_default="held-out images of the run's data", rich_help_panel=DATA
+        ),
     ] = None,
     split: Split = None,
-    out: Annotated[Path | None, typer.Option(help="The page. RUN/report.html if not given.")] = None,
-    limit: Annotated[int | None, typer.Option(min=1, help="At most N images, spread evenly.")] = 200,
-    device: Device = "auto",
+    limit: Annotated[
+        int | None, typer.Option(min=1, help="At most N images, spread evenly.", rich_help_panel=DATA)
+    ] = 200,
     workers: Workers = None,
 ) -> None:
     """Write one HTML page that says how far to trust a run: numbers, tags to check, best and worst images, reasons."""
-    from deep_patch_learning.commands.report import report_on_run
+    from deep_patch_learning.commands.report import report as command
 
-    print(report_on_run(run, data, split, out, limit, device_or_none(device), workers))
+    print(command(run, data=data, split=split, out=out, limit=limit, device=device, workers=workers))
 
 
 @app.command(epilog=example("dpl patches VOC2007 --split val", "dpl patches photos.csv --method edge-boxes --json"))
@@ -232,27 +303,38 @@ def patches(
     data: Data,
     method: Annotated[
         str,
-        typer.Option(help="selective-search, edge-boxes, sliding-window, or a proposal file (.mat, .pkl) to measure."),
+        typer.Option(
+            help="selective-search, edge-boxes, sliding-window, or a proposal file (.mat, .pkl) to measure.",
+            autocompletion=completed(*PatchMethod),
+        ),
     ] = "selective-search",
-    mode: Annotated[str, typer.Option(help="Of Selective Search: fast, quality or original.")] = "fast",
+    mode: Annotated[SearchMode, typer.Option(help="The mode of Selective Search.")] = SearchMode.FAST,
+    fresh: Annotated[bool, typer.Option(help="Ignore the cache.")] = False,
+    as_json: Json = False,
     split: Split = None,
     limit: Limit = None,
     workers: Workers = None,
-    fresh: Annotated[bool, typer.Option(help="Ignore the cache.")] = False,
-    as_json: Json = False,
 ) -> None:
     """Make and cache the patches of every image; measure recall where boxes are known."""
-    from deep_patch_learning.commands import showing
-    from deep_patch_learning.data.dataset import limited
-    from deep_patch_learning.data.readers.read import read_tags
-    from deep_patch_learning.data.truth import read_truth
+    from deep_patch_learning.commands.patches import patches as command
+    from deep_patch_learning.commands.patches import show
 
-    made = showing.patch_method(method, mode)
-    images = limited(read_tags(data, split), limit)
-    figures = showing.measure_patches(made, images, read_truth(data, images), workers, fresh)
-    showing.patches_table(figures, method)
+    figures = command(data, method=method, mode=mode, split=split, fresh=fresh, limit=limit, workers=workers)
+    show(figures, method)
     if as_json:
-        print(json.dumps(figures))
+        print_json(figures)
+
+
+@app.command(epilog=example("dpl info", "dpl info --json"))
+def info(as_json: Json = False) -> None:
+    """Print what a bug report needs: versions, device, cache folder and size, shipped model."""
+    from deep_patch_learning.commands.info import info as command
+    from deep_patch_learning.commands.info import show
+
+    found = command()
+    show(found)
+    if as_json:
+        print_json(found)
 
 
 app.add_typer(research)
@@ -268,9 +350,9 @@ def _only_the_first_speaks() -> None:
 
 def main() -> None:
     """Run the command; a mistake the user can fix is one line on standard error and exit status 2."""
+    keep_memory()
     # torch's threads spin while they wait for each other, which costs dearly when another program wants the core: spin less
     os.environ.setdefault("GOMP_SPINCOUNT", "10000")
-    keep_memory()
     _only_the_first_speaks()
     try:
         app()

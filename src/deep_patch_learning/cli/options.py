@@ -1,38 +1,172 @@
-"""Options that several commands share, and how their texts are read."""
+"""Options that several commands share, how their texts are read, and options that have been renamed."""
 
+import json
+import sys
+from collections.abc import Callable, Sequence
+from enum import StrEnum
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
 from deep_patch_learning.common.errors import RunError
 
+DATA, NETWORK, RESEARCH = "Data", "Network", "Research"  # help panels, after that of what everyone needs
+
+# of earlier versions, by command: the old name works and says its new one
+DEPRECATED: dict[str, dict[str, str]] = {"train": {"--boxes-from": "--pseudo-boxes-from"}}
+
+
+class RecipeName(StrEnum):
+    """The recipes of `dpl train`."""
+
+    PAPER = "paper"
+    MODERN = "modern"
+    REFINED = "refined"
+    FAST = "fast"
+    WORLD = "world"
+    REFINED_WORLD = "refined-world"
+
+
+class DemoRecipe(StrEnum):
+    """The recipes of `dpl demo`."""
+
+    REFINED_WORLD = "refined-world"
+    WORLD = "world"
+
+
+class DeviceName(StrEnum):
+    """Where a network runs."""
+
+    AUTO = "auto"
+    CPU = "cpu"
+    CUDA = "cuda"
+    MPS = "mps"
+
+
+class PatchMethod(StrEnum):
+    """The patch generators."""
+
+    SELECTIVE_SEARCH = "selective-search"
+    EDGE_BOXES = "edge-boxes"
+    SLIDING_WINDOW = "sliding-window"
+
+
+class SearchMode(StrEnum):
+    """The modes of Selective Search."""
+
+    FAST = "fast"
+    QUALITY = "quality"
+    ORIGINAL = "original"
+
+
+class LabelFormat(StrEnum):
+    """The formats of `dpl label`."""
+
+    COCO = "coco"
+    VOC = "voc"
+    YOLO = "yolo"
+    LABEL_STUDIO = "label-studio"
+
+
+class PatchLayerMethod(StrEnum):
+    """How patch layers are filled before a training."""
+
+    DISTIL = "distil"
+
+
+class DataSetName(StrEnum):
+    """The data sets of the paper."""
+
+    VOC2007 = "voc2007"
+    VOC2012 = "voc2012"
+
+
+def completed(*words: str) -> Callable[[str], list[str]]:
+    """Return a shell completion for an option whose usual values are these words, and which takes others too."""
+    return lambda incomplete: [word for word in words if word.startswith(incomplete)]
+
+
+BACKBONES = (
+    *("lite0-map", "lite0", "tiny", "resnet50", "resnet50-near", "resnet50-v1"),
+    *("vgg16", "vgg16-caffe", "caffenet", "alexnet", "timm:"),
+)
+
 Data = Annotated[
     Path, typer.Argument(help="A VOC folder, COCO json, CSV (image,tags), folder per class, or JSON lines.")
 ]
-Split = Annotated[str | None, typer.Option(help="A VOC list, a value of the split column, or a file of image names.")]
-Json = Annotated[bool, typer.Option("--json", help="Print one JSON object as the last line.")]
-Device = Annotated[str, typer.Option(help="auto, cpu, cuda or mps.")]
-Run = Annotated[Path, typer.Option("--model", help="The folder of a run.")]
-RunOrShipped = Annotated[
-    Path | None,
-    typer.Option("--model", help="The folder of a run. The model that is shipped, 20 everyday classes, if not given."),
+Split = Annotated[
+    str | None,
+    typer.Option(help="A VOC list, a value of the split column, or a file of image names.", rich_help_panel=DATA),
 ]
-Limit = Annotated[int | None, typer.Option(min=1, help="Only the first N images.")]
-Scales = Annotated[
-    str | None, typer.Option(help="Longest sides, such as 480,688,1200. Those of its recipe if not given.")
+Limit = Annotated[int | None, typer.Option(min=1, help="Only the first N images.", rich_help_panel=DATA)]
+Workers = Annotated[
+    int | None, typer.Option(min=1, help="Cores that make patches. All if not given.", rich_help_panel=DATA)
 ]
-Teacher = Annotated[
-    str | None, typer.Option(help="The classifier to distil: imagenet, a torchvision name, or a file with its fc.")
-]
-TeacherBackbone = Annotated[str, typer.Option(help="resnet50, or resnet50-v1 (strides as in the 2015 paper).")]
 ValSplit = Annotated[
-    str | None, typer.Option(help="Images held out: weights that do well on their tags are kept, then calibrated.")
+    str | None,
+    typer.Option(
+        help="Images held out: weights that do well on their tags are kept, then calibrated.", rich_help_panel=DATA
+    ),
 ]
 ValShare = Annotated[
-    float | None, typer.Option(min=0.01, max=0.9, help="Hold out this share of each class instead, such as 0.1.")
+    float | None,
+    typer.Option(
+        min=0.01, max=0.9, help="Hold out this share of each class instead, such as 0.1.", rich_help_panel=DATA
+    ),
 ]
-Workers = Annotated[int | None, typer.Option(min=1, help="Cores that make patches. All if not given.")]
+Json = Annotated[bool, typer.Option("--json", help="Print one JSON object as the last line.")]
+Device = Annotated[DeviceName, typer.Option(help="Where the network runs.", show_default="the best there is")]
+Run = Annotated[Path, typer.Argument(help="The folder of a run.")]
+RunOrShipped = Annotated[
+    Path | None,
+    typer.Option("--model", help="The folder of a run.", show_default="the shipped model, 20 everyday classes"),
+]
+Scales = Annotated[
+    str | None,
+    typer.Option(
+        help="Longest sides, such as 480,688,1200.", show_default="those of its recipe", rich_help_panel=NETWORK
+    ),
+]
+Backbone = Annotated[
+    str | None,
+    typer.Option(
+        help="lite0[-map], resnet50[-v1][-near], vgg16[-caffe], caffenet, alexnet, tiny or timm:NAME.",
+        show_default="that of the recipe",
+        autocompletion=completed(*BACKBONES),
+        rich_help_panel=NETWORK,
+    ),
+]
+Weights = Annotated[
+    str | None,
+    typer.Option(
+        help="imagenet, shipped, shipped-model, none, a torchvision name, a .pth, .safetensors (also a run's) or .caffemodel.",
+        show_default="that of the recipe",
+        autocompletion=completed("imagenet", "shipped", "shipped-model", "none"),
+        rich_help_panel=NETWORK,
+    ),
+]
+Settings = Annotated[
+    list[str], typer.Option("--set", help="Any setting of the recipe, KEY=VALUE.", rich_help_panel=NETWORK)
+]
+Steps = Annotated[int | None, typer.Option(min=1, help="Steps of training.", show_default="as the recipe says")]
+Seeds = Annotated[str, typer.Option(help="One training for each, such as 0,1,2.", rich_help_panel=RESEARCH)]
+Teacher = Annotated[
+    str | None,
+    typer.Option(
+        help="The classifier to distil: imagenet, a torchvision name, or a file with its fc.",
+        autocompletion=completed("imagenet"),
+        rich_help_panel=RESEARCH,
+    ),
+]
+TeacherBackbone = Annotated[
+    str,
+    typer.Option(
+        help="resnet50, or resnet50-v1 (strides as in the 2015 paper).",
+        autocompletion=completed("resnet50", "resnet50-v1"),
+        rich_help_panel=RESEARCH,
+    ),
+]
 
 
 def example(*lines: str) -> str:
@@ -40,9 +174,30 @@ def example(*lines: str) -> str:
     return "**Examples**\n\n" + "\n\n".join(f"`{line}`" for line in lines)
 
 
-def device_or_none(name: str) -> str | None:
-    """Return the name of a device, or None where the machine's best is to be taken."""
-    return None if name == "auto" else name
+def renamed(command: str | None, arguments: list[str]) -> list[str]:
+    """Return the arguments of a command with options of earlier versions renamed; each is named once on standard error."""
+    names = DEPRECATED.get(command or "", {})
+    found = []
+    for argument in arguments:
+        name, equals, value = argument.partition("=")
+        if name in names:
+            print(f"dpl: {name} is deprecated, use {names[name]}.", file=sys.stderr)
+            argument = names[name] + equals + value
+        found.append(argument)
+    return found
+
+
+def settings_of(changes: Sequence[str], **options: Any) -> dict[str, Any]:
+    """Return the settings that options give, without those left out, and over them the KEY=VALUE texts of --set."""
+    found = {
+        key: str(value) if isinstance(value, StrEnum) else value for key, value in options.items() if value is not None
+    }
+    for change in changes:
+        key, equals, text = change.partition("=")
+        if not equals:
+            raise RunError(f"--set {change}: wanted KEY=VALUE, such as --set learning_rate=1e-4.")
+        found[key.strip()] = text.strip()
+    return found
 
 
 def scale_numbers(text: str | None) -> tuple[int, ...] | None:
@@ -56,3 +211,8 @@ def scale_numbers(text: str | None) -> tuple[int, ...] | None:
     if min(numbers) < 16:
         raise RunError(f"--scales {text}: none may be below 16 pixels.")
     return numbers
+
+
+def print_json(found: Any) -> None:
+    """Print one JSON object as the last line of standard output."""
+    print(json.dumps(found))

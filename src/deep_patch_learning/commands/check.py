@@ -1,4 +1,4 @@
-"""The verb `check`: reads a data set, the splits it names and its boxes, and hands them to `data.check`."""
+"""`dpl check`: what is wrong with a data set, found before hours of training."""
 
 import dataclasses
 from collections.abc import Sequence
@@ -11,27 +11,29 @@ from rich.text import Text
 
 from deep_patch_learning.common.errors import DataError
 from deep_patch_learning.common.progress import bar
-from deep_patch_learning.data.checks.check import check
-from deep_patch_learning.data.checks.findings import ClassCount, Finding, Report, Severity, worst_first
+from deep_patch_learning.data.checks import check as checks
+from deep_patch_learning.data.checks.findings import CheckReport, ClassCount, Finding, Severity, worst_first
 from deep_patch_learning.data.dataset import TaggedImages
-from deep_patch_learning.data.readers.read import named_splits, read_tags, separate
+from deep_patch_learning.data.readers.read import disjoint_splits, named_splits, read_tags
 from deep_patch_learning.data.truth import TrueBoxes, read_truth
 
 _DATA_SUFFIXES = (".json", ".csv", ".jsonl", ".ndjson")
 
 
-def check_data(
-    data: Path,
+def check(
+    data: str | Path,
     split: str | None = None,
     against: str | None = None,
     limit: int | None = None,
     workers: int | None = None,
-) -> Report:
-    """Return what was found in one split of `data` (None: what `dpl train` takes then), and between it and others.
+) -> CheckReport:
+    """Return what was found in one split of `data`, all images if not given, and between it and other splits.
 
-    `against` is a split, or a data set of its own; without `split`, all images outside it are checked. When it is None,
-    the splits that the data names are compared.
+    The report has `ready`, `verdict`, `findings` (worst first) and the counts of each class; nothing is written. `against` is
+    a split, or a data set of its own; without `split`, all images outside it are checked. When it is None, the splits that
+    the data names are compared. `limit` opens the first images of each split only; tags are counted in all.
     """
+    data = Path(data)
     images = read_tags(data, split)
     if against is None:
         splits, name = _named(data, images, split), split
@@ -40,8 +42,8 @@ def check_data(
         splits, name = {against: held_out}, split or f"all but {against}"
         images = images if split is not None else _outside(images, held_out)
     truth, trouble = _truth(data, images)
-    with bar("opening images") as show:
-        report = check(images, splits, name, truth, limit, workers, show)
+    with bar("opening images") as progress:
+        report = checks.check(checks.DataToCheck(images, splits, name, truth), limit, workers, progress)
     if trouble is None:
         return report
     return dataclasses.replace(report, findings=worst_first([*report.findings, trouble]))
@@ -51,10 +53,12 @@ def _named(data: Path, images: TaggedImages, split: str | None) -> dict[str, Tag
     """Return the splits that the data names, without those that hold others; with `split`, those beside `images`."""
     named = {name: read_tags(data, name, images.classes) for name in named_splits(data)}
     if split is None:
-        return separate(named)
+        return disjoint_splits(named)
     mine = set(images.paths)
     # a split that lies in this one, or that this one lies in, is no other split
-    return separate({k: part for k, part in named.items() if not (mine <= set(part.paths) or mine >= set(part.paths))})
+    return disjoint_splits(
+        {k: part for k, part in named.items() if not (mine <= set(part.paths) or mine >= set(part.paths))}
+    )
 
 
 def _held_out(data: Path, images: TaggedImages, split: str | None, against: str) -> TaggedImages:
@@ -88,7 +92,7 @@ ROWS = 40  # classes shown; of more, the rarest
 _STYLES = {Severity.STOPS: "bold red", Severity.HURTS: "yellow", Severity.WORTH_KNOWING: "cyan"}
 
 
-def show_report(report: Report, title: str) -> None:
+def show(report: CheckReport, title: str) -> None:
     """Print the table, the findings and the verdict on standard output."""
     out = Console(highlight=False, markup=False)
     out.print(f"{title}: {report.images:,} images, {len(report.classes):,} classes", soft_wrap=True)
@@ -102,6 +106,19 @@ def show_report(report: Report, title: str) -> None:
     for note in report.notes:
         out.print(Text(f"\n{note}", style="dim"))
     out.print(Text(f"\n{report.verdict}", style="bold green" if report.verdict == "ready" else "bold"))
+    if not report.ready:
+        out.print(consequence(report), soft_wrap=True)
+
+
+def consequence(report: CheckReport) -> str:
+    """Return what `dpl train` does with data that is not ready."""
+    unreadable = next((one for one in report.findings if one.kind == "unreadable"), None)
+    if unreadable is not None and report.opened and len(unreadable.items) >= report.opened == report.images:
+        return "dpl train stops at once: none of the images can be read."
+    return (
+        "dpl train runs nevertheless: it leaves out images that cannot be read, and trains classes named above on what is "
+        "there, but their scores and boxes will mean little."
+    )
 
 
 def _table(classes: Sequence[ClassCount]) -> Table:

@@ -1,4 +1,4 @@
-"""`dpl demo`: the whole way on the embedded world, with each head alone and naive boxes beside it."""
+"""`dpl demo`: from tags to measured boxes on the synthetic data set, beside naive boxes."""
 
 import itertools
 import json
@@ -10,7 +10,8 @@ import numpy as np
 from rich.table import Table
 
 from deep_patch_learning.common.errors import RunError
-from deep_patch_learning.common.progress import bar, console, number, out
+from deep_patch_learning.common.progress import bar, console, number
+from deep_patch_learning.common.progress import out as stdout
 from deep_patch_learning.data.readers.read import read_tags
 from deep_patch_learning.data.truth import TrueBoxes, read_truth
 from deep_patch_learning.data.world import World, make_world
@@ -36,35 +37,44 @@ TITLES = {
 SHOWN = ("mAP", "mAP_11pt", "CorLoc", "detection_mAP", "recall_at_80")
 
 
-def ways(recipe: str, seed: int, steps: int | None = None) -> dict[str, Recipe]:
-    """Return the recipe of each training, in their order: a refinement and a self-training round, or the paper's two heads."""
+def ways(recipe: str, seed: int, steps: int | None = None, all_heads: bool = False) -> dict[str, Recipe]:
+    """Return the recipe of each training, in their order: a refinement, the paper's two heads, a self-training round.
+
+    Of `world` it is the paper's two heads alone. With `all_heads` each of the two heads alone follows.
+    """
     if recipe not in ("refined-world", "world"):
         raise RunError(
             f"--recipe {recipe}: the demo has refined-world, which is the usual one, and world: the paper's two heads."
         )
     steps = steps or world().steps
     paper = world(steps=steps).replace(seed=seed)
-    alone = {name: paper.replace(heads=(name,)) for name in HEADS}
+    alone = {name: paper.replace(heads=(name,)) for name in HEADS} if all_heads else {}
     if recipe == "world":
         return {"both": paper, **alone}
     refined = refined_world(steps=steps).replace(seed=seed)
-    return {"refined": refined, "second": self_training_round(refined), "both": paper, **alone}
+    return {"refined": refined, "both": paper, "second": self_training_round(refined), **alone}
 
 
-def run_demo(
-    out: Path,
+def demo(
+    out: str | Path | None = None,
+    *,
     seed: int = 0,
-    train: int = 600,
-    test: int = 300,
-    steps: int | None = None,
     recipe: str = "refined-world",
+    all_heads: bool = False,
+    steps: int | None = None,
+    images: tuple[int, int] = (600, 300),
 ) -> dict[str, Any]:
-    """Return the figures of the heads together, of each alone and of naive boxes, on images not trained on."""
+    """Return the figures of each training on the synthetic data set and of naive boxes, measured on images not trained on.
+
+    The data set, the runs and report.html go to `out`, dpl-demo if not given. `recipe` is refined-world, or world for the
+    paper's two heads alone; `all_heads` trains each of these heads alone too. `images` are those to train and to test on.
+    """
     began = time.monotonic()
-    recipes = ways(recipe, seed, steps)
+    out = Path(out or (f"dpl-demo-{seed}" if seed else "dpl-demo"))
+    recipes = ways(recipe, seed, steps, all_heads)
     _must_be_free(out, seed)
-    with bar("drawing the world") as show:
-        listing = make_world(out / "world", train, test, seed, on_image=show)
+    with bar("drawing the data set") as progress:
+        listing = make_world(out / "world", *images, seed, on_image=progress)
     patches = recipe_patches(recipes["both"])
     training = prepare(read_tags(listing, "train"), patches, out / "patches")
     testing = prepare(read_tags(listing, "test"), patches, out / "patches")
@@ -74,20 +84,31 @@ def run_demo(
     figures: dict[str, Any] = {}
     predictions = {}
     for name, chosen in recipes.items():
-        source = {"path": str(listing), "split": "train"}
-        given = find_pseudo_boxes(
-            training, chosen, out / "runs" / name, [out / "runs" / "refined"], cache=out / "patches"
-        )
-        train_prepared(training, chosen, out / "runs" / name, source, description=name, given=given)
-        predictions[name] = list(predict_prepared(load(out / "runs" / name), testing, 8, f"{name} on test images"))
+        _train(training, chosen, out, name, {"path": str(listing), "split": "train"})
+        model = load(out / "runs" / name)
+        predictions[name] = list(predict_prepared(model, testing, 8, f"{TITLES[name]}: test images"))
         measured = measure_predictions(predictions[name], testing.images.labels, truth)
         figures[name] = {key: measured[key] for key in SHOWN if key in measured} | {"measured": measured}
+        _say(name, figures[name], time.monotonic() - began)
     figures["naive"] = naive_boxes(truth, testing.images.classes)
     shown = next(name for name in TITLES if name in recipes)
     report = _report(out, shown, figures, testing, predictions[shown], truth)
     for name in recipes:
         figures[name].pop("measured")
     return figures | {"report": str(report), "seed": seed, "seconds": round(time.monotonic() - began, 1)}
+
+
+def _train(training: Prepared, recipe: Recipe, out: Path, name: str, source: dict[str, Any]) -> None:
+    """Train one of the ways in its own run folder; the self-training round learns from the boxes of `refined`."""
+    run, cache = out / "runs" / name, out / "patches"
+    given = find_pseudo_boxes(training, recipe, run, [out / "runs" / "refined"], cache=cache)
+    train_prepared(training, recipe, run, source, description=TITLES[name], given=given)
+
+
+def _say(name: str, figures: dict[str, Any], seconds: float) -> None:
+    """Print the first figures of one way as soon as it is measured."""
+    measured = ", ".join(f"{key} {figures[key]:.1f}" for key in ("mAP", "CorLoc") if key in figures)
+    console.print(f"{TITLES[name]}: {measured} after {seconds:.0f} s", markup=False)
 
 
 def _must_be_free(out: Path, seed: int) -> None:
@@ -126,26 +147,17 @@ def _report(
     predictions: list[Any],
     truth: list[TrueBoxes],
 ) -> Path:
-    from deep_patch_learning.report.build import build_report
+    from deep_patch_learning.report.build import MeasuredRun, ReportOptions, build_report
     from deep_patch_learning.report.page import write_report
 
     run = RunFolder(out / "runs" / shown)
     with bar("report") as show:
-        report = build_report(
-            run,
-            load(run.folder),
-            testing,
-            predictions,
-            figures[shown]["measured"],
-            truth,
-            title="The embedded world",
-            split="test images",
-            comparison=rows(figures),
-            command="dpl demo",
-            images_for_parts=60,
-            progress=show,
+        page = build_report(
+            MeasuredRun(run, load(run.folder), testing, predictions, figures[shown]["measured"], truth, "test images"),
+            ReportOptions("The synthetic data set", rows(figures), "dpl demo", images_for_parts=60),
+            show,
         )
-    return write_report(out / "report.html", report)
+    return write_report(out / "report.html", page)
 
 
 def rows(figures: dict[str, Any]) -> list[dict[str, Any]]:
@@ -166,11 +178,11 @@ def rows(figures: dict[str, Any]) -> list[dict[str, Any]]:
 
 def show(figures: dict[str, Any]) -> None:
     """Print the demo's table and where the report is."""
-    table = Table(title="The embedded world, images not trained on", title_justify="left")
+    table = Table(title="The synthetic data set, images not trained on", title_justify="left")
     table.add_column("", no_wrap=True)
     for key in SHOWN:
         table.add_column("recall at 80 %" if key == "recall_at_80" else key.replace("_", " "), justify="right")
     for row in rows(figures):
         table.add_row(row["name"], *(number(row.get(key)) for key in SHOWN))
-    out.print(table)
+    stdout.print(table)
     console.print(f"{figures['seconds']:.0f} s in all. Open {figures['report']}", markup=False)

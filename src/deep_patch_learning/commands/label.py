@@ -1,69 +1,93 @@
-"""What `dpl label` does: tags and a model in, a folder of labels and a table out."""
+"""`dpl label`: tags and a model -> a folder of labels, and a table of what was written."""
 
 from pathlib import Path
-from typing import Any
+from typing import Any, TypedDict, Unpack
 
-from rich.console import Console
 from rich.table import Table
 
+from deep_patch_learning.commands.load import ModelOrRun, as_model, check_options
 from deep_patch_learning.common.errors import DataError, RunError
 from deep_patch_learning.common.progress import console
-from deep_patch_learning.labels.select import Choice
-from deep_patch_learning.labels.write import check_folder, check_format, write_labels
+from deep_patch_learning.common.progress import out as stdout
+from deep_patch_learning.data.dataset import limited
+from deep_patch_learning.data.readers.read import read_tags
+from deep_patch_learning.inference.model import Model
+from deep_patch_learning.inference.stream import predict_prepared
+from deep_patch_learning.labels.select import LabelRule
+from deep_patch_learning.labels.write import LabelTarget, write_labels
+from deep_patch_learning.patches.prepare import prepare
+from deep_patch_learning.recipe.recipe import Recipe
+from deep_patch_learning.runs.folder import RunFolder
 
-out = Console(highlight=False, markup=False)
+
+class LabelOptions(TypedDict, total=False):
+    """Which boxes are written, and how the data set is worked through.
+
+    `min_score`: the probability that a box must reach, if not given that of a shown tag: 0.5, or the class's own where
+    calibrated. `boxes_per_class`: at most so many boxes of a class in an image, 1 if not given. `untagged`: boxes of classes
+    that are not tagged too. `limit`, `workers` and `device` as of `Work`.
+    """
+
+    min_score: float | None
+    boxes_per_class: int
+    untagged: bool
+    limit: int | None
+    workers: int | None
+    device: str
 
 
 def label(
-    data: Path,
-    model: Path,
-    format: str,
-    folder: Path,
+    data: str | Path,
+    model: ModelOrRun = None,
+    *,
+    out: str | Path,
+    format: str = "coco",
     split: str | None = None,
-    choice: Choice | None = None,
-    limit: int | None = None,
-    device: str | None = None,
-    workers: int | None = None,
+    **options: Unpack[LabelOptions],
 ) -> dict[str, Any]:
-    """Return the counts, after finding boxes in the images of `data` and writing them to `folder`."""
-    from deep_patch_learning.data.dataset import limited
-    from deep_patch_learning.data.readers.read import read_tags
-    from deep_patch_learning.inference.loading import load
-    from deep_patch_learning.inference.stream import predict_prepared
-    from deep_patch_learning.patches.prepare import prepare
-    from deep_patch_learning.recipe.recipe import Recipe
-    from deep_patch_learning.runs.folder import RunFolder
+    """Return the counts, after finding boxes for the tags of `data` and writing them to the new folder `out`.
 
-    choice = choice or Choice()
+    `format` is coco, voc, yolo or label-studio. `model` is a model, a run folder, or None for the shipped model. Images
+    without boxes are written as negatives. The folder appears whole or not at all. For `options` see `LabelOptions`:
+    min_score, boxes_per_class, untagged, limit, workers, device.
+    """
+    check_options(options, LabelOptions, "label")
+    data, out = Path(data), Path(out)
+    rule = LabelRule(options.get("min_score"), options.get("boxes_per_class", 1), options.get("untagged", False))
     # what can fail at once fails before hours of predicting
-    check_format(format)
-    check_folder(folder)
-    if data.is_dir() and folder.resolve().is_relative_to(data.resolve()):
-        raise DataError(f"{folder}: lies in the data set {data}. Give a folder outside it with --out.")
+    target = LabelTarget(out, format, split, _name(model))
+    target.check()
+    if data.is_dir() and out.resolve().is_relative_to(data.resolve()):
+        raise DataError(f"{out}: lies in the data set {data}. Give a folder outside it with --out.")
+    if not _finds_boxes(model):
+        raise RunError(f"{_name(model)}: only classifies and finds no boxes. Train one with --heads both or discovery.")
+    loaded = as_model(model, options.get("device", "auto"))
+    images = limited(read_tags(data, split, classes=loaded.classes), options.get("limit"))
+    prepared = prepare(images, loaded.patch_generator, workers=options.get("workers"))
+    try:
+        predictions = predict_prepared(loaded, prepared, description="labelling")
+        counts = write_labels(predictions, prepared.images, target, rule)
+    except KeyboardInterrupt:
+        console.print(f"stopped: nothing was written to {out}. Repeat the command.", markup=False, soft_wrap=True)
+        raise
+    return {**counts, "broken": [str(path) for path, _ in prepared.broken]}
+
+
+def _finds_boxes(model: ModelOrRun) -> bool:
+    """Whether a model, or the run in a folder, has a head that scores patches."""
+    if isinstance(model, Model):
+        networks = getattr(model.network, "members", [model.network])  # of an ensemble, all
+        return all(network.discovery is not None or network.refinement is not None for network in networks)
+    if not isinstance(model, str | Path):
+        return True  # the shipped model does; several runs are checked as they are loaded
     run = RunFolder(model)
     run.must_exist()
-    if tuple(Recipe.load(run.config).heads) == ("classification",):
-        raise RunError(f"{model}: only classifies and finds no boxes. Train one with --heads both or discovery.")
-    loaded = load(model, device)
-    images = limited(read_tags(data, split, classes=loaded.classes), limit)
-    prepared = prepare(images, loaded.patch_generator, workers=workers)
-    try:
-        predictions = list(predict_prepared(loaded, prepared, description="labelling"))
-    except KeyboardInterrupt:
-        console.print(f"stopped: nothing was written to {folder}. Repeat the command.", markup=False, soft_wrap=True)
-        raise
-    counts = write_labels(
-        predictions,
-        prepared.images,
-        folder,
-        format,
-        split=split,
-        min_score=choice.min_score,
-        boxes_per_class=choice.boxes_per_class,
-        untagged=choice.untagged,
-        model_version=model.resolve().name,
-    )
-    return {**counts, "broken": [str(path) for path, _ in prepared.broken]}
+    return tuple(Recipe.load(run.config).heads) != ("classification",)
+
+
+def _name(model: ModelOrRun) -> str:
+    """Return a name for the model in messages and label files: that of its run folder where it was given as one."""
+    return Path(model).resolve().name if isinstance(model, str | Path) else "deep-patch-learning"
 
 
 def show(counts: dict[str, Any]) -> None:
@@ -76,7 +100,7 @@ def show(counts: dict[str, Any]) -> None:
         table.add_row(name, *_cells(row))
     table.add_section()
     table.add_row("all", *_cells({**counts, "mean_score": _mean_score(counts)}), style="bold")
-    out.print(table)
+    stdout.print(table)
     if counts["turned_images"]:
         console.print(
             f"{counts['turned_images']} images are turned by an EXIF mark. The boxes are those of the upright image: "
@@ -91,7 +115,7 @@ def show(counts: dict[str, Any]) -> None:
             markup=False,
         )
     for line in places(counts):
-        out.print(line, soft_wrap=True)
+        stdout.print(line, soft_wrap=True)
 
 
 def _least(counts: dict[str, Any]) -> str:

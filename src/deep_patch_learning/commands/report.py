@@ -1,55 +1,57 @@
-"""The page of a finished run: predict on images that were held out where there are any, measure, and write."""
+"""`dpl report`: one HTML page about a run, measured on held-out images where there are any."""
 
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Unpack
 
+from deep_patch_learning.commands.load import Work, check_options, load
 from deep_patch_learning.common.errors import RunError
 from deep_patch_learning.common.progress import bar
 from deep_patch_learning.data.dataset import TaggedImages
 from deep_patch_learning.data.readers.read import read_tags
 from deep_patch_learning.data.truth import read_truth
 from deep_patch_learning.evaluation.measure import measure_predictions
-from deep_patch_learning.inference.loading import load
 from deep_patch_learning.inference.stream import predict_prepared
 from deep_patch_learning.patches.prepare import prepare
-from deep_patch_learning.report.build import build_report
-from deep_patch_learning.report.held_out import held_out_split, images_of_run
+from deep_patch_learning.report.build import MeasuredRun, build_report, held_out_split, images_of_run
 from deep_patch_learning.report.page import write_report
 from deep_patch_learning.runs.folder import RunFolder
 
 
-def report_on_run(
-    folder: Path,
-    data: Path | None = None,
+def report(
+    run: str | Path,
+    *,
+    data: str | Path | None = None,
     split: str | None = None,
-    out: Path | None = None,
-    limit: int | None = None,
-    device: str | None = None,
-    workers: int | None = None,
+    out: str | Path | None = None,
+    **work: Unpack[Work],
 ) -> Path:
-    """Return the path of the page about the run in `folder`, on at most `limit` images of `data`, spread evenly.
+    """Return the path of the page about a run, measured on images of `data`.
 
-    Without `data` and `split` they are those that the run held out; else those of a split that its data names and training
-    did not see; where there is none, those of training.
+    Without `data` and `split` the images are those that the run held out; else those of a split that its data names and
+    training did not see; where there is none, those of training. For `work` see `Work`: workers, device, and limit, here
+    so many images, spread evenly: 200 if not given.
     """
-    run = RunFolder(folder)
-    run.must_exist()
-    model = load(folder, device)
-    place, images, words = _chosen(run, model.classes, data, split)
-    images = spread_evenly(images, limit)
-    prepared = prepare(images, model.patch_generator, workers=workers)
+    check_options(work, Work, "report")
+    folder = RunFolder(run)
+    folder.must_exist()
+    model = load(run, work.get("device", "auto"))
+    place, images, words = _chosen(folder, model.classes, None if data is None else Path(data), split)
+    prepared = prepare(
+        spread_evenly(images, work.get("limit", 200)), model.patch_generator, workers=work.get("workers")
+    )
     predictions = list(predict_prepared(model, prepared))
     truth = read_truth(place, prepared.images)
     figures = measure_predictions(predictions, prepared.images.labels, truth)
     with bar("report") as show:
-        report = build_report(run, model, prepared, predictions, figures, truth, split=words, progress=show)
-    return write_report(out or run.folder / "report.html", report)
+        page = build_report(MeasuredRun(folder, model, prepared, predictions, figures, truth, words), progress=show)
+    return write_report(Path(out) if out else folder.folder / "report.html", page)
 
 
 def _chosen(
     run: RunFolder, classes: Sequence[str], data: Path | None, split: str | None
 ) -> tuple[Path, TaggedImages, str]:
-    """Return where the images to show come from, the images, and the split's name: those given, else held-out ones."""
+    """Return the data set of the images to show, the images, and a name for them: those given, else held-out ones."""
     if data is not None:
         return data, read_tags(data, split, classes=classes), _words(data, split)
     about = run.describe()

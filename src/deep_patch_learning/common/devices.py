@@ -1,4 +1,7 @@
-"""Which device work runs on."""
+"""The devices of this machine, and its name."""
+
+import os
+import platform
 
 from deep_patch_learning.common.errors import RunError, did_you_mean
 
@@ -26,3 +29,17 @@ def usable_precision(name: str, device: str) -> str:
     import torch
 
     return "bf16-mixed" if device == "cuda" and torch.cuda.is_bf16_supported() else "32-true"
+
+
+def machine_name(device: str = "cpu") -> str:
+    """Return the machine in words: its usable cores and, if not the CPU, the device: `x86_64, 16 cores, NVIDIA H200`."""
+    try:
+        cores = len(os.sched_getaffinity(0))
+    except AttributeError:  # not on this system
+        cores = os.cpu_count() or 1
+    name, used = f"{platform.machine()}, {cores} cores", usable_device(device)
+    if used == "cuda":
+        import torch
+
+        return f"{name}, {torch.cuda.get_device_name()}"
+    return name if used == "cpu" else f"{name}, {used}"

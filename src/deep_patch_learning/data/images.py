@@ -1,6 +1,9 @@
 """Reading an image from disk: RGB, upright, or a clear error."""
 
+import struct
+import zlib
 from collections.abc import Sequence
+from contextlib import ExitStack
 from pathlib import Path
 
 import numpy as np
@@ -9,6 +12,22 @@ from PIL import Image, UnidentifiedImageError
 from deep_patch_learning.common.errors import DataError, did_you_mean
 
 IMAGE_SUFFIXES = frozenset({".jpg", ".jpeg", ".png", ".bmp", ".webp", ".tif", ".tiff", ".gif"})
+
+# What Pillow's decoders raise on damaged bytes. AttributeError, NameError and the like are bugs and are not caught.
+UNDECODABLE = (
+    OSError,
+    ValueError,
+    SyntaxError,
+    TypeError,
+    EOFError,
+    LookupError,
+    ArithmeticError,
+    MemoryError,
+    NotImplementedError,
+    struct.error,
+    zlib.error,
+    Image.DecompressionBombError,
+)
 
 _ORIENTATION = 0x0112  # the EXIF tag
 _TO_UPRIGHT = {
@@ -23,21 +42,21 @@ _TO_UPRIGHT = {
 
 
 def read_image(path: str | Path) -> np.ndarray:
-    """Return the image as (H, W, 3) uint8 RGB, rotated as its EXIF orientation says.
+    """Return the image as (H, W, 3) uint8 RGB, rotated by its EXIF orientation.
 
-    Grey, palette, CMYK, alpha and 16-bit images are converted; see-through pixels are laid on white; of an
-    animation the first frame is read. A missing, truncated or foreign file raises `DataError`.
+    Grey, palette, CMYK, alpha and 16-bit images are converted; transparent pixels are composited on white; of an
+    animation the first frame is read. A missing, truncated or unknown file raises `DataError`.
     """
     path = Path(path)
-    try:
-        with Image.open(path) as opened:
+    with ExitStack() as stack:
+        # Pillow alone works in this block. An error in our own conversion is a bug and must not be called a broken image.
+        try:
+            image = stack.enter_context(Image.open(path))
             # Load first: TIFF turns itself upright while loading, and then no longer says that it was turned.
-            opened.load()
-            return pixels_of(opened)
-    # Pillow's readers raise nearly anything on broken bytes (struct.error, EOFError, IndexError, ...), and a
-    # broken image must never end a run with a traceback; so everything becomes the one error callers know.
-    except Exception as error:
-        raise DataError(f"{path}: {_reason(path, error)}") from None
+            image.load()
+        except UNDECODABLE as error:
+            raise DataError(f"{path}: {_reason(path, error)}") from None
+        return pixels_of(image)
 
 
 def pixels_of(image: Image.Image) -> np.ndarray:
@@ -46,14 +65,14 @@ def pixels_of(image: Image.Image) -> np.ndarray:
 
 
 def image_size(path: str | Path) -> tuple[int, int]:
-    """Return the (height, width) that `read_image` will give, from the file's header where that says it."""
+    """Return the (height, width) that `read_image` will give, from the file's header where possible."""
     try:
         with Image.open(path) as opened:
             if opened.format != "TIFF":  # TIFF turns itself upright only while loading
                 width, height = opened.size
                 turned = opened.getexif().get(_ORIENTATION, 1) in (5, 6, 7, 8)
                 return (width, height) if turned else (height, width)
-    except Exception:  # the pixels may still be readable; if not, they say best what is wrong
+    except UNDECODABLE:  # the pixels may still be readable; if not, `read_image` says what is wrong
         pass
     height, width = read_image(path).shape[:2]
     return height, width
@@ -71,7 +90,7 @@ def problem(path: str | Path) -> str | None:
 def _upright(image: Image.Image) -> Image.Image:
     try:
         turn = _TO_UPRIGHT.get(image.getexif().get(_ORIENTATION, 1))
-    except Exception:  # EXIF that cannot be parsed, in an image that can be: take the pixels as they lie
+    except UNDECODABLE:  # EXIF that cannot be parsed in an image that can be decoded: keep the stored orientation
         turn = None
     if turn is None:
         return image

@@ -1,1 +1,1 @@
-"""Predictions -> label files that a detector trains on: `select` says which boxes, one module per format, `write` all of it."""
+"""Predictions -> label files to train a detector on: `select` chooses the boxes, one module per format, `write` the folder."""

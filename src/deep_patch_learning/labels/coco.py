@@ -14,7 +14,7 @@ def write_coco(labels: LabelSet, folder: Path) -> list[str]:
     names = [relative_name(image, root) for image in labels.images]
     file = folder / "annotations" / f"instances_{labels.split}.json"
     file.parent.mkdir()
-    # ASCII: some readers open the file in whatever encoding their system has
+    # ASCII: some readers open the file in the encoding of their system
     file.write_text(json.dumps(coco_content(labels, names), allow_nan=False) + "\n", encoding="ascii")
     for name, image in zip(names, labels.images, strict=True):
         link(folder / "images" / name, image)

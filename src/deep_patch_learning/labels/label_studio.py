@@ -26,9 +26,9 @@ def write_label_studio(labels: LabelSet, folder: Path, model_version: str) -> li
 
 
 def tasks(labels: LabelSet, model_version: str) -> list[dict[str, Any]]:
-    """Return a task for each image; one without boxes has no prediction.
+    """Return a task for each image; an image without boxes has no prediction.
 
-    The score of a prediction is that of its least sure box, so that sorting by it brings up what a person should look at first.
+    The score of a task is its lowest box score, so that sorting by it shows the least certain images first.
     """
     root = image_root(labels.images)
     found = []
@@ -45,8 +45,8 @@ def tasks(labels: LabelSet, model_version: str) -> list[dict[str, Any]]:
 
 
 def address(image: LabelledImage, root: Path) -> str:
-    """Return where Label Studio serves the image when its document root is the folder that holds `root`."""
-    # It refuses to serve the document root itself, only folders in it: hence the one above.
+    """Return the address of an image in Label Studio when its document root is the parent of `root`."""
+    # Label Studio serves folders inside its document root, not the root itself: hence the parent.
     path = Path(root.name, relative_name(image, root))
     return _SERVED + quote(os.fsencode(path.as_posix()))
 
@@ -62,7 +62,7 @@ def config(classes: tuple[str, ...]) -> ElementTree.Element:
 
 
 def _regions(image: LabelledImage, classes: tuple[str, ...], number: int) -> list[dict[str, Any]]:
-    across, down = 100 / image.width, 100 / image.height  # Label Studio counts in percent of the image
+    across, down = 100 / image.width, 100 / image.height  # Label Studio wants percent of the image
     regions = []
     rows = zip(image.boxes.tolist(), image.classes.tolist(), image.scores.tolist(), strict=True)
     for place, ((x1, y1, x2, y2), index, score) in enumerate(rows, start=1):

@@ -1,4 +1,4 @@
-"""Where images are found from a folder of labels: links in it, under names that every reader can take. No image is copied."""
+"""Links from a folder of labels to the images, under names that every reader accepts. No image is copied."""
 
 import os
 import re
@@ -11,13 +11,13 @@ from PIL import Image
 from deep_patch_learning.common.errors import DataError
 from deep_patch_learning.labels.select import LabelledImage
 
-_LONGEST = 180  # bytes of a name, so that it has room for a number and a suffix in the 255 of a file system
+_LONGEST = 180  # bytes of a name: leaves room for a number and a suffix in the 255 of a file system
 _UNFIT = re.compile(r"[\s/\\\x00-\x1f\x7f-\x9f\ud800-\udfff\"*:<>?|]+")
 _ORIENTATION = 0x0112  # the EXIF tag
 
 
 def image_root(images: Sequence[LabelledImage]) -> Path:
-    """Return the folder that all images lie below: the data set's own where names are paths in it."""
+    """Return the folder that holds all images: the data set's own where the names are paths in it."""
     roots = {_root_of(image) for image in images}
     if len(roots) == 1 and (root := roots.pop()) is not None:
         return root
@@ -33,9 +33,9 @@ def relative_name(image: LabelledImage, root: Path) -> str:
 
 
 def flat_names(images: Sequence[LabelledImage]) -> list[str]:
-    """Return a name of its own for each image, without folders, spaces and suffix: `beach/001.jpg` is `beach_001`.
+    """Return a unique name for each image, without folders, spaces and suffix: `beach/001.jpg` is `beach_001`.
 
-    Two that would be the same, also on systems that ignore case, get a number: `beach_001_2`.
+    Names that would be equal, also on systems that ignore case, get a number: `beach_001_2`.
     """
     seen: set[str] = set()
     names = []
@@ -52,7 +52,7 @@ def flat_names(images: Sequence[LabelledImage]) -> list[str]:
 
 
 def file_part(text: str, otherwise: str) -> str:
-    """Return a text that may stand in a file's name, `otherwise` where nothing is left of it."""
+    """Return the text as part of a file name, or `otherwise` where no character is left."""
     plain = _UNFIT.sub("_", text.lstrip("./\\"))
     return plain.encode()[-_LONGEST:].decode(errors="ignore") or otherwise
 
@@ -64,7 +64,7 @@ def link(place: Path, image: LabelledImage) -> None:
 
 
 def turned(images: Sequence[LabelledImage]) -> int:
-    """Return how many images lie turned in their files, by their EXIF mark; boxes are those of the upright image."""
+    """Return how many image files are rotated by an EXIF orientation; boxes refer to the upright image."""
     return sum(_is_turned(image.path) for image in images)
 
 
@@ -72,16 +72,16 @@ def _is_turned(path: Path) -> bool:
     try:
         with Image.open(path) as opened:  # reads the header alone
             return opened.format != "TIFF" and opened.getexif().get(_ORIENTATION, 1) in range(2, 9)
-    except Exception:  # it was read before; a mark that cannot be read does not turn it
+    except Exception:  # the image was read before; an EXIF block that cannot be read does not rotate it
         return False
 
 
 def _full(path: Path) -> Path:
-    return Path(os.path.abspath(path))  # noqa: PTH100 - takes `..` out, follows no link
+    return Path(os.path.abspath(path))  # noqa: PTH100 - resolves `..`, follows no link
 
 
 def _root_of(image: LabelledImage) -> Path | None:
-    """Return the folder below which the image's path is its name; None for a name that is no such path."""
+    """Return the folder to which the image's name is a relative path; None where the name is no such path."""
     name, path = Path(image.name), _full(image.path)
     inside = not name.is_absolute() and ".." not in name.parts and path.parts[-len(name.parts) :] == name.parts
     return Path(*path.parts[: -len(name.parts)]) if inside else None

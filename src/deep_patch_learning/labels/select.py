@@ -1,6 +1,6 @@
-"""Predictions + tags -> the boxes to write. The tags are respected: a box is written where its class is known to be."""
+"""Predictions + tags -> the boxes to write. The tags decide: a box is written only for a class that its image is tagged with."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -12,24 +12,24 @@ from deep_patch_learning.common.errors import DataError
 from deep_patch_learning.data.dataset import ABSENT, PRESENT, TaggedImages
 from deep_patch_learning.inference.prediction import Prediction
 
-BOXES_PER_CLASS = 1  # further boxes are more often parts of the same object than objects
+BOXES_PER_CLASS = 1  # a second box is more often a part of the same object than another object
 
 
 @dataclass(frozen=True)
-class Choice:
+class LabelRule:
     """Which boxes are written.
 
-    `min_score` is the probability that a box must reach; None: from which a tag of its class is shown. `boxes_per_class` is
-    the most boxes of one class in an image (None: all that were found). `untagged`: boxes of classes that the tags call absent
-    too, where the class's probability in the image reaches `min_score` as well.
+    `min_score` is the lowest probability of a box; None takes the threshold of its class's tag. `boxes_per_class` is the largest
+    number of boxes of one class in an image (None: all that were found). `untagged` adds boxes of classes that are tagged as
+    absent, where the probability of the class in the image reaches `min_score` as well.
     """
 
     min_score: float | None = None
     boxes_per_class: int | None = BOXES_PER_CLASS
     untagged: bool = False
 
-    def least(self, prediction: Prediction) -> np.ndarray:
-        """Return the probability (C,) that a box of each class must reach."""
+    def thresholds(self, prediction: Prediction) -> np.ndarray:
+        """Return the lowest probability of a box of each class: (C,)."""
         return prediction.thresholds if self.min_score is None else np.full(len(prediction.classes), self.min_score)
 
     def __post_init__(self) -> None:
@@ -44,7 +44,7 @@ class LabelledImage:
     """One image with the boxes to write, by class and best first.
 
     `boxes` (B, 4) in this package's convention, `classes` (B,) indices, `scores` (B,) probabilities, `states` (C,) the tags,
-    `parts` (B,) says which boxes look like a part of an object only.
+    `parts` (B,) marks boxes that look like a part of an object.
     """
 
     name: str
@@ -59,42 +59,62 @@ class LabelledImage:
 
     @property
     def abstained(self) -> np.ndarray:
-        """Return the classes that are tagged and have no box."""
+        """Return the indices of the classes that are tagged and have no box."""
         return np.setdiff1d(np.flatnonzero(self.states == PRESENT), self.classes)
 
 
 @dataclass(frozen=True)
 class LabelSet:
-    """All images with their boxes, the class names, and the name of the split they came from."""
+    """All images with their boxes, the class names, and the name of the split."""
 
     classes: tuple[str, ...]
     images: list[LabelledImage]
     split: str
 
     def tags(self, image: LabelledImage) -> list[str]:
-        """Return the names of the classes that the image is tagged with."""
+        """Return the names of the classes an image is tagged with."""
         return [self.classes[index] for index in np.flatnonzero(image.states == PRESENT)]
 
 
 def select(
-    predictions: Sequence[Prediction], images: TaggedImages, choice: Choice | None = None, split: str = "train"
+    predictions: Iterable[Prediction], images: TaggedImages, rule: LabelRule | None = None, split: str = "train"
 ) -> LabelSet:
-    """Return the boxes to write for each image; `predictions` are those of `images`, in their order."""
-    choice = choice or Choice()
-    _check_pairs(predictions, images)
-    chosen = []
-    for index, prediction in enumerate(predictions):
-        states = images.labels[index]
-        boxes, classes, scores = _chosen(prediction, states, choice)
-        size, parts = (prediction.height, prediction.width), _parts(prediction, boxes, classes)
-        chosen.append(
-            LabelledImage(images.names[index], images.paths[index], *size, boxes, classes, scores, states, parts)
-        )
-    return LabelSet(images.classes, chosen, split)
+    """Return the boxes to write for each image; `predictions` are those of `images`, in the same order.
+
+    The predictions are read one by one and dropped; only the selected boxes are kept.
+    """
+    rule = rule or LabelRule()
+    labelled: list[LabelledImage] = []
+    for prediction in predictions:
+        if len(labelled) == len(images):
+            raise DataError(
+                f"there are more than {len(images)} predictions for {len(images)} images. Give one for each."
+            )
+        labelled.append(_labelled(prediction, images, len(labelled), rule))
+    if len(labelled) < len(images):
+        raise DataError(f"there are {len(labelled)} predictions for {len(images)} images. Give one for each.")
+    return LabelSet(images.classes, labelled, split)
+
+
+def _labelled(prediction: Prediction, images: TaggedImages, index: int, rule: LabelRule) -> LabelledImage:
+    _check_pair(prediction, images, index)
+    states = images.labels[index]
+    boxes, classes, scores = _selected(prediction, states, rule)
+    return LabelledImage(
+        name=images.names[index],
+        path=images.paths[index],
+        height=prediction.height,
+        width=prediction.width,
+        boxes=boxes,
+        classes=classes,
+        scores=scores,
+        states=states,
+        parts=_parts(prediction, boxes, classes),
+    )
 
 
 def summary(labels: LabelSet) -> dict[str, Any]:
-    """Return the counts: of images, boxes, boxes that look like parts, and abstentions; per class the mean score too."""
+    """Return counts of images, boxes, boxes that look like parts, and abstentions; per class also the mean score."""
     states = np.array([image.states for image in labels.images]).reshape(-1, len(labels.classes))
     classes = np.concatenate([image.classes for image in labels.images] or [np.zeros(0, np.int64)])
     scores = np.concatenate([image.scores for image in labels.images] or [np.zeros(0)])
@@ -125,21 +145,21 @@ def summary(labels: LabelSet) -> dict[str, Any]:
     }
 
 
-def _chosen(prediction: Prediction, states: np.ndarray, choice: Choice) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+def _selected(prediction: Prediction, states: np.ndarray, rule: LabelRule) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     found = replace(prediction, threshold=0.0, only=None).to_numpy()  # every box, best first
-    wanted, least = states == PRESENT, choice.least(prediction)
-    if choice.untagged:
-        wanted = wanted | ((states == ABSENT) & (prediction.probabilities >= least))
-    keep = wanted[found["classes"]] & (found["probabilities"] >= least[found["classes"]])
-    if choice.boxes_per_class is not None:
-        keep &= _rank_in_class(found["classes"]) < choice.boxes_per_class
+    wanted, thresholds = states == PRESENT, rule.thresholds(prediction)
+    if rule.untagged:
+        wanted = wanted | ((states == ABSENT) & (prediction.probabilities >= thresholds))
+    keep = wanted[found["classes"]] & (found["probabilities"] >= thresholds[found["classes"]])
+    if rule.boxes_per_class is not None:
+        keep &= _rank_in_class(found["classes"]) < rule.boxes_per_class
     rows = np.flatnonzero(keep)
     rows = rows[np.argsort(found["classes"][rows], kind="stable")]
     return found["boxes"][rows], found["classes"][rows], found["probabilities"][rows]
 
 
 def _parts(prediction: Prediction, boxes: np.ndarray, classes: np.ndarray) -> np.ndarray:
-    """Return which of the chosen boxes look like parts, (B,) bool, beside all boxes found of their class."""
+    """Return which of the selected boxes look like parts, (B,) bool, judged by all boxes found of their class."""
     parts = np.zeros(len(boxes), bool)
     for index in np.unique(classes):
         own = prediction.found_classes == index
@@ -149,7 +169,7 @@ def _parts(prediction: Prediction, boxes: np.ndarray, classes: np.ndarray) -> np
 
 
 def _rank_in_class(classes: np.ndarray) -> np.ndarray:
-    """Return for each box how many of the same class come before it."""
+    """Return for each box the number of boxes of its class that come before it."""
     order = np.argsort(classes, kind="stable")
     starts = np.searchsorted(classes[order], classes[order])
     ranks = np.empty(len(classes), np.int64)
@@ -157,31 +177,28 @@ def _rank_in_class(classes: np.ndarray) -> np.ndarray:
     return ranks
 
 
-def _check_pairs(predictions: Sequence[Prediction], images: TaggedImages) -> None:
-    if len(predictions) != len(images):
-        raise DataError(f"there are {len(predictions)} predictions for {len(images)} images. Give one for each.")
-    for prediction, name in zip(predictions, images.names, strict=True):
-        if prediction.name != name:
-            raise DataError(f"the prediction of '{prediction.name}' stands where '{name}' is. Give both in one order.")
-        if prediction.classes != images.classes:
-            raise DataError(
-                f"image '{name}': the model's classes are {list(prediction.classes)}, those of the data are "
-                f"{list(images.classes)}. Read the tags with read_tags(data, classes=model.classes)."
-            )
-    if predictions and all(prediction.best_boxes is None for prediction in predictions):
+def _check_pair(prediction: Prediction, images: TaggedImages, index: int) -> None:
+    name = images.names[index]
+    if prediction.name != name:
+        raise DataError(f"the prediction of '{prediction.name}' stands where '{name}' is. Give both in one order.")
+    if prediction.classes != images.classes:
+        raise DataError(
+            f"image '{name}': the model's classes are {list(prediction.classes)}, those of the data are "
+            f"{list(images.classes)}. Read the tags with read_tags(data, classes=model.classes)."
+        )
+    if prediction.best_boxes is None:
         raise DataError("the model only classifies and finds no boxes. Train one with --heads both or discovery.")
 
 
-INSIDE = 0.9  # the share of a box that lies in a whole which holds it
-MUCH_LARGER = 0.5  # below this IoU a box that holds another is much larger than it
-LIMIT = 0.2  # of all voices, the share of wholes from which a box looks like a part
+INSIDE = 0.9  # share of a box that must lie in another one for that one to contain it
+MUCH_LARGER = 0.5  # below this IoU a containing box is much larger
+LIMIT = 0.2  # above this share of the weight on containing boxes, a box looks like a part
 
 
 def share_of_wholes(boxes: np.ndarray, others: np.ndarray, scores: np.ndarray) -> np.ndarray:
-    """Return for each box (B, 4) how much of what is said for its class is said for larger boxes that hold it: (B,), 0 to 1.
+    """Return for each box (B, 4) the share of its class's weight on much larger boxes that contain it: (B,), 0 to 1.
 
-    `others` (P, 4) are boxes or patches of the class with raw `scores` (P,). Each speaks with the exponential of its score, as in
-    a vote.
+    `others` (P, 4) are boxes or patches of the class with raw `scores` (P,). As in the vote, a box weighs exp(score).
     """
     boxes, others = np.asarray(boxes, np.float64).reshape(-1, 4), np.asarray(others, np.float64).reshape(-1, 4)
     if not len(others):
@@ -189,12 +206,12 @@ def share_of_wholes(boxes: np.ndarray, others: np.ndarray, scores: np.ndarray) -
     iou = box_iou(boxes, others)  # (B, P)
     shared = iou / (1 + iou) * (area(boxes)[:, None] + area(others))  # the intersection, in pixels
     wholes = (shared >= INSIDE * area(boxes)[:, None]) & (iou < MUCH_LARGER)
-    voices = np.exp(np.asarray(scores, np.float64) - np.max(scores))  # (P,)
-    return (wholes @ voices) / voices.sum()
+    weights = np.exp(np.asarray(scores, np.float64) - np.max(scores))  # (P,)
+    return (wholes @ weights) / weights.sum()
 
 
 def looks_like_a_part(boxes: np.ndarray, others: np.ndarray, scores: np.ndarray, limit: float = LIMIT) -> np.ndarray:
-    """Return which boxes (B, 4) look like parts of an object, (B,) bool: much is said for larger boxes that hold them.
+    """Return which boxes (B, 4) look like parts of an object, (B,) bool: larger boxes around them carry much weight.
 
     `others` (P, 4) are boxes or patches of the same class, with raw `scores` (P,); see `share_of_wholes`.
     """

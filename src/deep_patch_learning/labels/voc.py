@@ -15,9 +15,9 @@ _LONGEST = 180  # bytes of a class name in the name of its list
 
 
 def write_voc(labels: LabelSet, folder: Path, name: str) -> list[str]:
-    """Return what was written into `folder`, which will be called `name`, main place first.
+    """Return what was written into `folder`, main file first; `name` is the folder's final name.
 
-    Readers of VOC open `JPEGImages/ID.jpg` whatever the image is, so each link has that suffix.
+    Readers of VOC open `JPEGImages/ID.jpg` whatever the file type, so each link has that suffix.
     """
     refuse_unwritable(labels.classes)
     main, annotations = folder / "ImageSets" / "Main", folder / "Annotations"
@@ -37,7 +37,7 @@ def write_voc(labels: LabelSet, folder: Path, name: str) -> list[str]:
 
 
 def annotation(image: LabelledImage, image_id: str, classes: tuple[str, ...], folder: str) -> ElementTree.Element:
-    """Return the XML of one image; each object has an element `score`, which VOC's own files lack."""
+    """Return the XML of one image; each object has an extra element `score`."""
     root = ElementTree.Element("annotation")
     add(root, "folder", folder)
     add(root, "filename", f"{image_id}.jpg")
@@ -63,21 +63,21 @@ def annotation(image: LabelledImage, image_id: str, classes: tuple[str, ...], fo
 
 
 def inclusive(box: list[float], width: int, height: int) -> tuple[int, int, int, int]:
-    """Return a half-open box as VOC counts: whole pixels from 1, both corners inside the box and the image."""
+    """Return a half-open box in VOC's convention: integer pixels from 1, both corners inside the box."""
     x1, y1, x2, y2 = (math.floor(value + 0.5) for value in box)
     left, top = min(x1 + 1, width), min(y1 + 1, height)
     return left, top, min(max(x2, left), width), min(max(y2, top), height)
 
 
 def _state(image: LabelledImage, index: int) -> int:
-    """Return the state of a class in VOC's lists: 1 tagged, or given a box; 0 unknown; -1 absent."""
+    """Return the state of a class in VOC's lists: 1 tagged or boxed, 0 unknown, -1 absent."""
     if image.states[index] == PRESENT or index in image.classes:
         return 1
     return 0 if image.states[index] == UNKNOWN else -1
 
 
 def _are_file_names(classes: tuple[str, ...]) -> bool:
-    """Return whether a list can be named for each class; where not, readers find the tags in the annotations."""
+    """Return whether every class name can be part of a file name; if not, the tags are in the annotations only."""
     fit = all(not re.search(r"[/\\\x00]", name) and len(name.encode()) <= _LONGEST for name in classes)
     return fit and len({name.casefold() for name in classes}) == len(classes)  # some systems ignore case
 
@@ -97,7 +97,7 @@ def refuse_unwritable(names: Iterable[str]) -> None:
 
 
 def add(parent: ElementTree.Element, key: str, value: object = None) -> ElementTree.Element:
-    """Return a new element below `parent`; what XML cannot hold of its text becomes the replacement character."""
+    """Return a new child element; characters that XML cannot hold become the replacement character."""
     element = ElementTree.SubElement(parent, key)
     if value is not None:
         element.text = _NOT_IN_XML.sub("\ufffd", str(value))

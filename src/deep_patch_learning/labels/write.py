@@ -1,11 +1,12 @@
-"""Labels into a folder, whole or not at all: written beside it under a hidden name, then renamed. No other file is touched."""
+"""A folder of labels, whole or not at all: written beside its place under a hidden name, then renamed."""
 
 import hashlib
 import json
 import os
 import shutil
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, suppress
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -15,41 +16,51 @@ from deep_patch_learning.inference.prediction import Prediction
 from deep_patch_learning.labels.coco import write_coco
 from deep_patch_learning.labels.label_studio import write_label_studio
 from deep_patch_learning.labels.links import file_part, image_root, turned
-from deep_patch_learning.labels.select import BOXES_PER_CLASS, Choice, LabelSet, select, summary
+from deep_patch_learning.labels.select import LabelRule, LabelSet, select, summary
 from deep_patch_learning.labels.voc import write_voc
 from deep_patch_learning.labels.yolo import write_yolo
 
 FORMATS = ("coco", "voc", "yolo", "label-studio")
-MANIFEST = "dpl-labels.json"  # the counts, and by its digest whether the folder is still as it was written
+MANIFEST = "dpl-labels.json"  # the counts, and a digest that shows whether the folder has changed since
 _KIND = "deep_patch_learning.labels/1"
 
 
-def write_labels(
-    predictions: Sequence[Prediction],
-    images: TaggedImages,
-    folder: str | Path,
-    format: str,
-    *,
-    split: str | None = None,
-    min_score: float | None = None,
-    boxes_per_class: int | None = BOXES_PER_CLASS,
-    untagged: bool = False,
-    model_version: str = "deep-patch-learning",
-) -> dict[str, Any]:
-    """Return the counts, after writing the labels of `images` into `folder`, which appears whole or not at all.
+@dataclass(frozen=True)
+class LabelTarget:
+    """Where labels go and in which format (one of FORMATS).
 
-    `format` is coco, voc, yolo or label-studio; `split` names the list (`train` if not given). Which boxes: see
-    `labels.select.Choice`. `folder` must be new or empty, or one that was written here before and is unchanged since: that one
-    is replaced.
+    `split` names the list of images (`train` if not given), `model_version` the model in Label Studio's tasks.
     """
-    check_format(format)
-    folder = Path(folder)
-    labels = select(predictions, images, Choice(min_score, boxes_per_class, untagged), split_name(split))
+
+    folder: str | Path
+    format: str
+    split: str | None = None
+    model_version: str = "deep-patch-learning"
+
+    def check(self) -> None:
+        """Raise `DataError` for an unknown format or a folder that may not be written, before predictions take hours."""
+        check_format(self.format)
+        check_folder(self.folder)
+
+
+def write_labels(
+    predictions: Iterable[Prediction], images: TaggedImages, target: LabelTarget, rule: LabelRule | None = None
+) -> dict[str, Any]:
+    """Return the counts, after writing the labels of `images` into a folder, which appears whole or not at all.
+
+    `predictions` are those of `images`, in the same order. They may come from a generator: of each, only the selected boxes are
+    kept. The folder must be new or empty, or hold labels that were written here and not changed since: those are replaced.
+    """
+    target.check()
+    rule = rule or LabelRule()
+    folder = Path(target.folder)
+    labels = select(predictions, images, rule, split_name(target.split))
     if not labels.images:
         raise DataError("there are no images to label. Choose another --split.")
-    counts = {"format": format, "min_score": min_score, **summary(labels), "turned_images": turned(labels.images)}
+    counts = {"format": target.format, "min_score": rule.min_score, **summary(labels)}
+    counts["turned_images"] = turned(labels.images)
     with _whole(folder) as partial:
-        files = _writer(format, folder.resolve().name, model_version)(labels, partial)
+        files = _write_format(target, labels, partial)
         manifest = {"kind": _KIND, "digest": digest(partial), **counts}
         (partial / MANIFEST).write_text(json.dumps(manifest, indent=1) + "\n", encoding="ascii")
     places = {"folder": str(folder), "files": files, "image_root": str(image_root(labels.images))}
@@ -57,7 +68,7 @@ def write_labels(
 
 
 def check_format(format: str) -> None:
-    """Raise `DataError` for a format that is not known."""
+    """Raise `DataError` for an unknown format."""
     if format not in FORMATS:
         raise DataError(f"format '{format}': not known.{did_you_mean(format, FORMATS)}")
 
@@ -84,7 +95,7 @@ def split_name(split: str | None) -> str:
 
 
 def digest(folder: Path) -> str:
-    """Return a hash of the names and contents of all files below `folder`, of links by where they lead; not the manifest."""
+    """Return a hash of the names and contents of all files below `folder` but the manifest; a link counts by its target."""
     found = hashlib.sha256()
     for base, folders, names in os.walk(folder):
         folders.sort()
@@ -105,17 +116,18 @@ def _written_digest(folder: Path) -> str | None:
     return manifest.get("digest") if isinstance(manifest, dict) and manifest.get("kind") == _KIND else None
 
 
-def _writer(format: str, name: str, model_version: str) -> Callable[[LabelSet, Path], list[str]]:
-    if format == "voc":
-        return lambda labels, folder: write_voc(labels, folder, name)
-    if format == "label-studio":
-        return lambda labels, folder: write_label_studio(labels, folder, model_version)
-    return write_coco if format == "coco" else write_yolo
+def _write_format(target: LabelTarget, labels: LabelSet, partial: Path) -> list[str]:
+    """Return what was written into `partial`, main file first."""
+    if target.format == "voc":
+        return write_voc(labels, partial, Path(target.folder).resolve().name)
+    if target.format == "label-studio":
+        return write_label_studio(labels, partial, target.model_version)
+    return write_coco(labels, partial) if target.format == "coco" else write_yolo(labels, partial)
 
 
 @contextmanager
 def _whole(folder: Path) -> Iterator[Path]:
-    """Yield a hidden folder to write into, which becomes `folder` at the end; on any error nothing of it is left."""
+    """Yield a hidden folder to write into; at the end it is renamed to `folder`, and on any error removed."""
     check_folder(folder)
     target = folder.resolve()
     partial = target.with_name(f".{target.name}.{os.getpid()}.partial")
@@ -135,7 +147,7 @@ def _whole(folder: Path) -> Iterator[Path]:
 
 
 def _put(partial: Path, target: Path) -> None:
-    """Rename `partial` to `target`; labels that stand there give way, and come back if that fails."""
+    """Rename `partial` to `target`; labels that were there are removed, or restored if that fails."""
     before = target.with_name(f".{target.name}.{os.getpid()}.before")
     try:
         if target.exists():

@@ -1,6 +1,6 @@
 """Labels for YOLO: `data.yaml`, a list of images, `labels/ID.txt`, and `images/` with a link to each image.
 
-A reader finds the labels of `images/ID.jpg` at `labels/ID.txt`. It takes rows of five numbers alone, so the scores lie apart, in
+A reader looks for the labels of `images/ID.jpg` in `labels/ID.txt`. Rows have exactly five numbers, so the scores are in
 `scores/ID.txt`, one line for each row.
 """
 
@@ -20,7 +20,7 @@ def write_yolo(labels: LabelSet, folder: Path) -> list[str]:
         suffix = image.path.suffix.lower()
         file = f"{image_id}{suffix if suffix in IMAGE_SUFFIXES else '.jpg'}"
         link(folder / "images" / file, image)
-        listed.append(f"./images/{file}")  # readers put the list's own folder in the place of the dot
+        listed.append(f"./images/{file}")  # readers replace the dot by the list's folder
         _write(folder / "labels" / f"{image_id}.txt", rows(image))
         _write(folder / "scores" / f"{image_id}.txt", [f"{score:.6f}" for score in image.scores])
     _write(folder / f"{labels.split}.txt", listed)
@@ -29,7 +29,7 @@ def write_yolo(labels: LabelSet, folder: Path) -> list[str]:
 
 
 def rows(image: LabelledImage) -> list[str]:
-    """Return a line `class cx cy w h` for each box, as shares of the image's width and height."""
+    """Return a line `class cx cy w h` for each box, relative to the image's width and height."""
     lines = []
     for (x1, y1, x2, y2), index in zip(image.boxes.tolist(), image.classes.tolist(), strict=True):
         across = (x1 + x2) / 2 / image.width, (x2 - x1) / image.width
@@ -45,7 +45,7 @@ def description(labels: LabelSet) -> list[str]:
     return [
         "# Boxes found by Deep Patch Learning from tags alone.",
         f"train: {file}",
-        f"val: {file}  # readers want one: put a list of images with boxes that people drew here",
+        f"val: {file}  # required by readers: replace it by a list of images with drawn boxes",
         "names:",
         *names,
     ]

@@ -1,4 +1,4 @@
-"""What every patch generator offers, and how one is built from its name."""
+"""The protocol of patch generators, and the one of a name."""
 
 from dataclasses import fields
 from importlib import import_module

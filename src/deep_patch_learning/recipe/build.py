@@ -18,7 +18,7 @@ from deep_patch_learning.patches.generator import PatchGenerator
 from deep_patch_learning.recipe.recipe import Recipe
 from deep_patch_learning.refinement.heads import Refinement
 from deep_patch_learning.refinement.losses import RefinedLosses, RefinementLosses
-from deep_patch_learning.refinement.seeds import choice_of_seeds
+from deep_patch_learning.refinement.seeds import seed_rule
 
 BANDS = {"program": PROGRAM_BANDS, "paper": PAPER_BANDS}
 
@@ -63,8 +63,9 @@ def build_network(
         if "classification" in heads
         else None,
         DiscoveryHead(width, classes) if "discovery" in heads else None,
-        Refinement(placed, classes, refinements, refinement_width, regression) if "refinement" in heads else None,
-        refinement_cells,
+        Refinement(placed, classes, refinements, refinement_width, regression, refinement_cells)
+        if "refinement" in heads
+        else None,
     )
     if isinstance(trunk.patch_features, nn.Module) and hasattr(trunk.patch_features, "fc6") and backbone != "tiny":
         for layer in (trunk.patch_features.fc6, trunk.patch_features.fc7):
@@ -92,7 +93,7 @@ def start_biases(network: nn.Module, bias: float) -> None:
 
 def recipe_losses(recipe: Recipe) -> RefinedLosses:
     """Return the losses of all heads, with a recipe's seeds for the refinement."""
-    seeds = choice_of_seeds(
+    seeds = seed_rule(
         recipe.seeds,
         recipe.seeds_per_class,
         recipe.seed_share,

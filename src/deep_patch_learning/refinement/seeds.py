@@ -1,7 +1,8 @@
-"""Scores of patches -> seeds: the patches of each present class that a classifier is to learn the class from.
+"""Scores of patches -> seeds: the patches of each present class that a classifier is trained on.
 
-Four ways of choosing them, each for all images and classes at once and in a fixed number of steps, so that a device is never
-asked what it found: `Best`, `Vote`, `Several` and `Clusters`. None lets a gradient through.
+A seed rule chooses them: `Best`, `Vote`, `Several` or `Clusters`. Each works on all images and classes at once and in a fixed
+number of steps, so that the device never has to be waited for. No gradient passes through. To add a rule, write a class like
+`Best` here, and give it a name in `SeedsName` and `seed_rule`.
 """
 
 import math
@@ -40,14 +41,14 @@ class Seeds(NamedTuple):
 
 
 # boxes (I, M, 4), scores (I, M, C) from 0 to 1, which patches are there (I, M) -> picks
-Choice = Callable[[Tensor, Tensor, Tensor], Picks]
+SeedRule = Callable[[Tensor, Tensor, Tensor], Picks]
 
 
 @torch.no_grad()
-def find_seeds(choice: Choice, boxes: Tensor, scores: Tensor, there: Tensor, present: Tensor) -> Seeds:
+def find_seeds(rule: SeedRule, boxes: Tensor, scores: Tensor, there: Tensor, present: Tensor) -> Seeds:
     """Return the seeds among patches (I, M, 4) with scores (I, M, C), `there` (I, M); only `present` (I, C) classes have any."""
     scores = scores.detach() * present[:, None]
-    picks = choice(boxes, scores, there)
+    picks = rule(boxes, scores, there)
     classes, most = picks.places.shape[1:]
     chosen = boxes.gather(1, picks.places.flatten(1)[..., None].expand(-1, -1, 4))  # (I, C * n, 4)
     column = torch.arange(classes, device=boxes.device)[:, None].expand(classes, most).flatten()
@@ -57,7 +58,7 @@ def find_seeds(choice: Choice, boxes: Tensor, scores: Tensor, there: Tensor, pre
 
 @dataclass(frozen=True)
 class Best:
-    """One seed a class: the patch with the highest score, as in OICR."""
+    """One seed per class: the patch with the highest score, as in OICR."""
 
     def __call__(self, boxes: Tensor, scores: Tensor, there: Tensor) -> Picks:
         """Return the best patch of each class."""
@@ -67,11 +68,11 @@ class Best:
 
 @dataclass(frozen=True)
 class Vote:
-    """One seed a class: the patch that overlapping patches elect, so that a whole wins over a part of it that scores high.
+    """One seed per class: the patch with the most votes, so that a whole object wins over a part of it that scores high.
 
-    A patch votes with its score (a probability) to the `sharpness`, in proportion to IoU; votes for a patch are multiplied by its
-    area to the `area_power`. The `voters` are the patches of an image with the highest scores, each class's best counting as
-    1; all patches can be elected. The seed's score is the best of its class.
+    A patch votes for those it overlaps with the weight IoU * score ** `sharpness`; the votes for a patch are multiplied by its
+    area ** `area_power`. Scores are relative to the best of their class. The `voters` patches of an image with the highest
+    scores vote; any patch can be elected. The seed's score is the best of its class.
     """
 
     sharpness: float = 1.0
@@ -93,10 +94,10 @@ class Vote:
 
 @dataclass(frozen=True)
 class Several:
-    """Up to `most` seeds a class: the best `share` of an image's patches, less those that overlap a better one, as in MIST.
+    """Up to `most` seeds per class: the best `share` of an image's patches after NMS, as in MIST.
 
-    With a `floor`, a seed also needs that share of the best score of its class: an image that shows one object should not be
-    searched for five.
+    With a `floor`, a seed also needs that share of the best score of its class: an image of one object should not give five
+    seeds.
     """
 
     most: int = 5
@@ -105,7 +106,7 @@ class Several:
     overlap: float = 0.2
 
     def __call__(self, boxes: Tensor, scores: Tensor, there: Tensor) -> Picks:
-        """Return the best patches of each class that lie apart."""
+        """Return the best patches of each class that NMS keeps."""
         count = min(max(math.ceil(self.share * scores.shape[1] - 1e-6), 1), scores.shape[1])
         top = _hidden(scores, there).transpose(1, 2).topk(count, dim=2)  # (I, C, T), best first
         allowed = (there.sum(dim=1) * self.share - 1e-6).ceil().clamp(min=1)  # (I,)
@@ -117,11 +118,11 @@ class Several:
 
 @dataclass(frozen=True)
 class Clusters:
-    """Up to `most` seeds a class: the centres of clusters of good patches, as in PCL (Tang et al., 2018).
+    """Up to `most` seeds per class: the centres of clusters of good patches, as in PCL (Tang et al., 2018).
 
     Of each class's scores, split in three groups, the top group is kept (at most `candidates`). Patches with an IoU above
-    `overlap` are neighbours. The one with most neighbours is a centre and leaves with them; and so on. A centre's score is
-    the best of its cluster.
+    `overlap` are neighbours. The patch with the most neighbours becomes a centre and is removed with them, and so on. A
+    centre's score is the best of its cluster.
     """
 
     most: int = 5
@@ -182,22 +183,22 @@ def _boxes_at(boxes: Tensor, places: Tensor) -> Tensor:
     return found.view(*places.shape, 4)
 
 
-def choice_of_seeds(
+def seed_rule(
     name: str,
     most: int = 5,
     share: float = 0.15,
     floor: float = 0.0,
     sharpness: float = 1.0,
     area_power: float = 0.0,
-) -> Choice:
-    """Return the way of choosing seeds that a name stands for; `most` seeds a class where it gives several."""
+) -> SeedRule:
+    """Return the seed rule of this name; `most` is the number of seeds per class for rules that give several."""
     if name not in get_args(SeedsName):
         raise ModelError(f"there are no seeds '{name}'.{did_you_mean(name, get_args(SeedsName))}")
-    ways: dict[str, Choice] = {
+    rules: dict[str, SeedRule] = {
         "best": Best(),
         "vote": Vote(sharpness, area_power),
         "several": Several(most, share, floor),
         "clusters": Clusters(most),
-        "given": Best(),  # not asked: the boxes of another run take its place
+        "given": Best(),  # never called: pseudo boxes take its place
     }
-    return ways[name]
+    return rules[name]

@@ -1,1 +1,1 @@
-"""Numbers + images -> a page: one self-contained HTML file that shows what a training learned."""
+"""Figures and images of a run -> one self-contained HTML page."""

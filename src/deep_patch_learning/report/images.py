@@ -1,4 +1,4 @@
-"""Images on the page: small enough to be embedded, with boxes laid over them and what was found in words."""
+"""The images of the page: small enough to be embedded, with boxes over them and the predicted tags."""
 
 import base64
 import io
@@ -19,24 +19,24 @@ from deep_patch_learning.report.opinions import thresholds_of
 if TYPE_CHECKING:
     from deep_patch_learning.data.truth import TrueBoxes
 
-SAID = {PRESENT: "tagged", ABSENT: "not tagged", UNKNOWN: "unknown"}
+TAG_STATES = {PRESENT: "tagged", ABSENT: "not tagged", UNKNOWN: "unknown"}
 
 
 @dataclass(frozen=True)
-class Find:
-    """A class in an image: how likely it is, the best box of it, and what the tags say (one of SAID's words).
+class ScoredTag:
+    """A class in an image: its probability, its best box, and the state of its tag (a value of TAG_STATES).
 
-    `box` is None for a network that only classifies; `overlap` (IoU) and `right` are None where no true box is known.
-    From a probability of `threshold` on the class is shown as a tag.
+    `box` is None for a network that only classifies; `iou` with the true boxes and `right` are None without a true box. From
+    a probability of `threshold` the network predicts the tag.
     """
 
-    tag: str
+    name: str
     class_index: int
     probability: float
     box: np.ndarray | None = None
-    overlap: float | None = None
+    iou: float | None = None
     right: bool | None = None
-    said: str = SAID[PRESENT]
+    state: str = TAG_STATES[PRESENT]
     threshold: float = 0.5
 
 
@@ -51,7 +51,7 @@ class PlacedBox(NamedTuple):
     label: str = ""
 
 
-class Shot(NamedTuple):
+class Thumbnail(NamedTuple):
     """A small image as a data URI; `width` and `height` are its pixels."""
 
     uri: str
@@ -61,38 +61,38 @@ class Shot(NamedTuple):
 
 @dataclass(frozen=True)
 class Card:
-    """An image with boxes over it, the classes it is shown for, and further ones that were predicted and not tagged."""
+    """An image with boxes over it, the tags it is shown for, and classes that are predicted and not tagged."""
 
     name: str
-    shot: Shot
+    thumbnail: Thumbnail
     boxes: tuple[PlacedBox, ...]
-    finds: tuple[Find, ...]
-    beyond: tuple[tuple[str, float], ...] = ()
+    tags: tuple[ScoredTag, ...]
+    untagged: tuple[tuple[str, float], ...] = ()
 
     @property
     def alt(self) -> str:
-        """Return what the image shows, for those who do not see it."""
-        told = ", ".join(f"{find.tag} {100 * find.probability:.0f}%, {find.said}" for find in self.finds)
-        return f"{self.name}: {told}" if told else self.name
+        """Return the alternative text of the image."""
+        text = ", ".join(f"{tag.name} {100 * tag.probability:.0f}%, {tag.state}" for tag in self.tags)
+        return f"{self.name}: {text}" if text else self.name
 
 
-def judge(
+def scored_tags(
     prediction: Prediction,
     labels: np.ndarray,
     truth: "TrueBoxes | None",
     *,
     threshold: float = 0.5,
     strict: bool = False,
-) -> tuple[Find, ...]:
-    """Return a find for each tag of the image; right when the best box of its class lies on a true one, as in CorLoc.
+) -> tuple[ScoredTag, ...]:
+    """Return each tag of the image with its scores; right when the best box of its class lies on a true one, as in CorLoc.
 
     `labels` (C,) of present, absent and unknown. A tag without a true box cannot be judged.
     """
     present = np.flatnonzero(np.asarray(labels) == PRESENT).tolist()
-    return tuple(find(prediction, index, labels, truth, threshold=threshold, strict=strict) for index in present)
+    return tuple(scored_tag(prediction, index, labels, truth, threshold=threshold, strict=strict) for index in present)
 
 
-def find(
+def scored_tag(
     prediction: Prediction,
     index: int,
     labels: np.ndarray,
@@ -100,28 +100,28 @@ def find(
     *,
     threshold: float = 0.5,
     strict: bool = False,
-) -> Find:
-    """Return what the network says of one class of an image, judged where the class has a true box."""
+) -> ScoredTag:
+    """Return one class of an image with its scores, judged where the class has a true box."""
     box = None if prediction.best_boxes is None else prediction.best_boxes[index]
     true_boxes = np.zeros((0, 4)) if truth is None else truth.of_class(index)
-    overlap = float(box_iou(box, true_boxes).max()) if box is not None and len(true_boxes) else None
-    return Find(
+    iou = float(box_iou(box, true_boxes).max()) if box is not None and len(true_boxes) else None
+    return ScoredTag(
         prediction.classes[index],
         index,
         float(prediction.probabilities[index]),
         box,
-        overlap,
-        None if overlap is None else bool(overlaps(np.asarray(overlap), threshold, strict)),
-        SAID[int(labels[index])],
+        iou,
+        None if iou is None else bool(overlaps(np.asarray(iou), threshold, strict)),
+        TAG_STATES[int(labels[index])],
         float(thresholds_of(prediction)[index]),
     )
 
 
 @dataclass(frozen=True)
 class CardMaker:
-    """Images with what was found in each and what is true; makes cards and holds no image open.
+    """Makes the cards of images, with the predictions and true boxes of each.
 
-    `side` and `most_bytes` bound each image. Small images are kept, since many are shown more than once.
+    `side` and `most_bytes` bound each thumbnail. Thumbnails are kept, since many are shown more than once.
     """
 
     images: TaggedImages
@@ -130,10 +130,10 @@ class CardMaker:
     strict: bool
     side: int
     most_bytes: int
-    kept: dict[int, Shot]
+    kept: dict[int, Thumbnail]
 
-    def shot(self, index: int) -> Shot:
-        """Return the image at a size for the page."""
+    def thumbnail(self, index: int) -> Thumbnail:
+        """Return a small version of the image."""
         if index not in self.kept:
             self.kept[index] = small(as_image(self.images.read(index)), self.side, self.most_bytes)
         return self.kept[index]
@@ -141,31 +141,31 @@ class CardMaker:
     def of_class(self, image: int, class_index: int) -> Card:
         """Return the card that shows an image for one class: its best box, and the true ones dashed."""
         prediction, truth = self.predictions[image], self.truth[image]
-        found = find(prediction, class_index, self.images.labels[image], truth, strict=self.strict)
-        return Card(prediction.name, self.shot(image), placed((found,), truth, prediction), (found,))
+        found = scored_tag(prediction, class_index, self.images.labels[image], truth, strict=self.strict)
+        return Card(prediction.name, self.thumbnail(image), placed((found,), truth, prediction), (found,))
 
     def of_tags(self, image: int) -> Card:
         """Return the card that shows an image with all of its tags."""
         prediction, truth, labels = self.predictions[image], self.truth[image], self.images.labels[image]
-        finds = judge(prediction, labels, truth, strict=self.strict)
+        tags = scored_tags(prediction, labels, truth, strict=self.strict)
         likely = [tag for tag in prediction.tags if labels[prediction.classes.index(tag.name)] != PRESENT]
-        beyond = tuple((tag.name, tag.probability) for tag in likely)
-        return Card(prediction.name, self.shot(image), placed(finds, truth, prediction, named=True), finds, beyond)
+        untagged = tuple((tag.name, tag.probability) for tag in likely)
+        return Card(prediction.name, self.thumbnail(image), placed(tags, truth, prediction, named=True), tags, untagged)
 
 
 def placed(
-    finds: Sequence[Find], truth: "TrueBoxes | None", prediction: Prediction, *, named: bool = False
+    tags: Sequence[ScoredTag], truth: "TrueBoxes | None", prediction: Prediction, *, named: bool = False
 ) -> tuple[PlacedBox, ...]:
-    """Return the true boxes of the finds' classes, then the finds' own boxes over them; `named` labels the latter."""
+    """Return the true boxes of the tags' classes, then the found boxes over them; `named` labels the latter."""
     size = prediction.width, prediction.height
     made = []
-    for one in finds:
+    for one in tags:
         true_boxes = np.zeros((0, 4)) if truth is None or one.box is None else truth.of_class(one.class_index)
         made += [place(box, size, "true") for box in true_boxes]
     kinds = {True: "right", False: "wrong", None: "found"}
-    for one in finds:
+    for one in tags:
         if one.box is not None:
-            made.append(place(one.box, size, kinds[one.right], one.tag if named else ""))
+            made.append(place(one.box, size, kinds[one.right], one.name if named else ""))
     return tuple(made)
 
 
@@ -175,10 +175,10 @@ def place(box: np.ndarray, size: tuple[int, int], kind: str, label: str = "") ->
     return PlacedBox(x1, y1, x2 - x1, y2 - y1, kind, label)
 
 
-def small(image: Image.Image, side: int, most_bytes: int) -> Shot:
+def small(image: Image.Image, side: int, most_bytes: int) -> Thumbnail:
     """Return the image with its longest side at `side` at most, as a JPEG of at most `most_bytes`.
 
-    Quality falls until it fits, then size. An image that is smaller than `side` keeps its size.
+    Quality is lowered until it fits, then size. An image smaller than `side` keeps its size.
     """
     while True:
         factor = min(1.0, side / max(image.size))
@@ -189,5 +189,5 @@ def small(image: Image.Image, side: int, most_bytes: int) -> Shot:
             scaled.save(buffer, "JPEG", quality=quality)  # not `optimize`: Pillow fails at it on noisy images
             if buffer.tell() <= most_bytes or max(size) <= 16:
                 uri = "data:image/jpeg;base64," + base64.b64encode(buffer.getvalue()).decode("ascii")
-                return Shot(uri, *scaled.size)
+                return Thumbnail(uri, *scaled.size)
         side = max(size) * 3 // 4

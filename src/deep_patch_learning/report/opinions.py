@@ -1,4 +1,4 @@
-"""What the network says of each tag, beside what the tags say: how sure it is, and where the two disagree."""
+"""The network's predictions beside the tags: how certain each is, and where the two disagree."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -10,11 +10,11 @@ import numpy as np
 from deep_patch_learning.data.dataset import ABSENT, PRESENT, UNKNOWN
 from deep_patch_learning.inference.prediction import Prediction
 
-SURE = 0.5  # from this certainty on: half of the way from the threshold to 0 or to 1
+SURE = 0.5  # certainty from which the network is sure: halfway from the threshold to 0 or to 1
 
 
 class Counts(NamedTuple):
-    """Images in which the network is sure of what the tag says, unsure, and sure of the opposite."""
+    """Images in which the network is sure of the tag, unsure, and sure of the opposite."""
 
     agrees: int
     unsure: int
@@ -35,7 +35,7 @@ class Doubt(NamedTuple):
 
 @dataclass(frozen=True)
 class Opinions:
-    """Both opinions on I images and C classes: `probabilities`, `thresholds` and `labels`, each (I, C)."""
+    """Predictions and tags of I images and C classes: `probabilities`, `thresholds` and `labels`, each (I, C)."""
 
     probabilities: np.ndarray
     thresholds: np.ndarray
@@ -43,7 +43,7 @@ class Opinions:
 
     @classmethod
     def of(cls, predictions: Sequence[Prediction], labels: np.ndarray) -> "Opinions":
-        """Return the opinions of predictions on images with these labels (I, C)."""
+        """Return the predictions beside the labels (I, C) of the same images."""
         shape = labels.shape
         probabilities = np.array([one.probabilities for one in predictions]).reshape(shape)
         thresholds = np.array([thresholds_of(one) for one in predictions]).reshape(shape)
@@ -51,13 +51,13 @@ class Opinions:
 
     @cached_property
     def certainty(self) -> np.ndarray:
-        """Return (I, C): 1 where a class is surely there, -1 where it surely is not, 0 at its threshold."""
+        """Return (I, C): 1 at a probability of 1, 0 at the threshold of the class, -1 at a probability of 0."""
         above = self.probabilities - self.thresholds
         room = np.where(above >= 0, 1 - self.thresholds, self.thresholds)
         return above / np.maximum(room, np.finfo(float).tiny)
 
     def counts(self, class_index: int, label: int) -> Counts:
-        """Return how sure the network is of one class in the images whose tag is `label`, PRESENT or ABSENT."""
+        """Return how certain the network is of one class in the images whose tag is `label`, PRESENT or ABSENT."""
         sign = 1 if label == PRESENT else -1
         certainty = sign * self.certainty[self.labels[:, class_index] == label, class_index]
         agrees, against = int((certainty >= SURE).sum()), int((certainty <= -SURE).sum())
@@ -70,7 +70,7 @@ class Opinions:
     def worst(self, class_index: int, count: int) -> list[int]:
         """Return `count` images: tagged ones of lowest probability, then untagged ones of highest, half of each.
 
-        Where one kind is short, the other fills its places. Images whose tag is unknown are neither.
+        Where one kind has too few, the other fills its places. Images whose tag is unknown are left out.
         """
         tagged, untagged = self._ranked(class_index, PRESENT, 1), self._ranked(class_index, ABSENT, -1)
         from_tagged = min(len(tagged), max(count - count // 2, count - len(untagged)))
@@ -82,15 +82,15 @@ class Opinions:
         return rows[order].tolist()
 
     def likely_wrong(self) -> list[Doubt]:
-        """Return the tags that the network is sure are not there, the surest first."""
+        """Return the tags whose absence the network is sure of, the surest first."""
         return self._doubts((self.labels == PRESENT) & (self.certainty <= -SURE))
 
     def likely_missing(self) -> list[Doubt]:
-        """Return what is not tagged and the network is sure is there, the surest first."""
+        """Return absent tags whose presence the network is sure of, the surest first."""
         return self._doubts((self.labels == ABSENT) & (self.certainty >= SURE))
 
     def unknown(self) -> list[Doubt]:
-        """Return what nobody decided, that which the network is surest of first."""
+        """Return unknown tags, the surest predictions first."""
         return self._doubts(self.labels == UNKNOWN)
 
     def _doubts(self, wanted: np.ndarray) -> list[Doubt]:
@@ -100,5 +100,5 @@ class Opinions:
 
 
 def thresholds_of(prediction: Prediction) -> np.ndarray:
-    """Return the probability from which each class is shown, (C,): one for all, or its own where they were calibrated."""
+    """Return the threshold of each class, (C,): one for all, or its own where they were calibrated."""
     return np.broadcast_to(np.asarray(prediction.threshold, np.float64), (len(prediction.classes),))

@@ -1,4 +1,4 @@
-"""The page: everything a report shows, and the one HTML file it becomes."""
+"""The page: everything that a report shows, and the one HTML file it is written to."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -9,13 +9,13 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 
 from deep_patch_learning.common.atomic_files import write_whole
-from deep_patch_learning.report.figures import NO_MARKUP
+from deep_patch_learning.report.charts import NO_MARKUP
 from deep_patch_learning.report.images import Card
 from deep_patch_learning.report.tables import Table
 
 
 @dataclass(frozen=True)
-class Figure:
+class Headline:
     """A headline number; `kind` is "what" (classification), "where" (discovery) or nothing."""
 
     name: str
@@ -26,7 +26,7 @@ class Figure:
 
 @dataclass(frozen=True)
 class Notice:
-    """A sentence about how far the figures can be trusted; `kind` is "good" or "careful"."""
+    """A sentence on how far the figures can be trusted; `kind` is "good" or "careful"."""
 
     text: str
     kind: str
@@ -34,7 +34,7 @@ class Notice:
 
 @dataclass(frozen=True)
 class CardGroup:
-    """Images that belong together, shown of a `total`; `empty` is said where there are none."""
+    """A group of images out of a `total`; `empty` is the text where there are none."""
 
     title: str
     note: str
@@ -45,7 +45,7 @@ class CardGroup:
 
 @dataclass(frozen=True)
 class ClassImages:
-    """The best and the worst images of one class, and in a few words how good it is."""
+    """The best and the worst images of one class, and its figures in a few words."""
 
     name: str
     class_index: int
@@ -56,7 +56,7 @@ class ClassImages:
 
 @dataclass(frozen=True)
 class Crop:
-    """A patch as a data URI, where it comes from, and what is written under it: words and a figure."""
+    """A patch as a data URI, its origin, and the text under it: a note and a share."""
 
     uri: str
     name: str
@@ -65,8 +65,8 @@ class Crop:
 
 
 @dataclass(frozen=True)
-class Reason:
-    """An image with a tag that was given, and the patches of the part filters that gave it, strongest first."""
+class ExplainedTag:
+    """An image with a tag that the network gave, and the patches of the part filters that raise its score, strongest first."""
 
     card: Card
     summary: str
@@ -75,26 +75,26 @@ class Reason:
 
 @dataclass(frozen=True)
 class FilterRow:
-    """A part filter with its strongest patches."""
+    """A part filter, the class it supports, and its strongest patches."""
 
     number: int
-    speaks_for: str
+    class_name: str
     class_index: int
     note: str
     crops: tuple[Crop, ...]
 
 
 @dataclass(frozen=True)
-class Report:
-    """All that the page shows. Texts are plain: the page escapes them."""
+class ReportPage:
+    """All contents of the page. Texts are plain: the template escapes them."""
 
     title: str
     classes: tuple[str, ...]
     measured_on: str
-    figures: tuple[Figure, ...]
+    headlines: tuple[Headline, ...]
     facts: tuple[str, ...] = ()
     notice: Notice | None = None
-    has_boxes: bool = False  # known true boxes, so that finds are right or wrong
+    has_boxes: bool = False  # true boxes are known, so boxes are right or wrong
     comparison: Table | None = None
     trust: Table | None = None
     per_class: Table | None = None
@@ -103,28 +103,28 @@ class Report:
     by_class: tuple[ClassImages, ...] = ()
     by_class_note: str = ""
     sample: CardGroup | None = None
-    reasons: tuple[Reason, ...] = ()
-    reasons_note: str = ""
+    explained: tuple[ExplainedTag, ...] = ()
+    explained_note: str = ""
     filters: tuple[FilterRow, ...] = ()
     filters_note: str = ""
     curve: Markup = NO_MARKUP
-    narrow_curve: Markup = NO_MARKUP  # the same for a phone
+    narrow_curve: Markup = NO_MARKUP  # for a phone
     settings: Mapping[str, str] = field(default_factory=dict)
     versions: Mapping[str, str] = field(default_factory=dict)
     command: str = ""
     footer: str = ""
-    frame: float = 4 / 3  # width by height of the space for an image
+    frame: float = 4 / 3  # aspect ratio of the space for an image
 
 
-def render(report: Report) -> str:
-    """Return the page as HTML that needs nothing beside itself: no network, no fonts, no other files."""
+def render(report: ReportPage) -> str:
+    """Return the page as self-contained HTML: no network, no fonts, no other files."""
     return _environment().get_template("page.html.j2").render(report=report)
 
 
-def write_report(path: str | Path, report: Report) -> Path:
-    """Return the path of the page written; a file of that name is replaced in one step, never half."""
+def write_report(path: str | Path, report: ReportPage) -> Path:
+    """Return the path of the page written; an existing file is replaced in one step."""
     path = Path(path)
-    content = render(report).encode("utf-8", "replace")  # file names may hold bytes that are no text
+    content = render(report).encode("utf-8", "replace")  # file names may have bytes that are no text
     path.parent.mkdir(parents=True, exist_ok=True)
     write_whole(path, content)
     return path

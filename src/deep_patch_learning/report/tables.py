@@ -1,4 +1,4 @@
-"""Figures by row and column: the classes of one run, and several runs side by side."""
+"""Tables of figures: the classes of one run, and several runs side by side."""
 
 import math
 from collections.abc import Mapping, Sequence
@@ -8,11 +8,11 @@ from typing import Any
 from markupsafe import Markup
 
 from deep_patch_learning.data.dataset import ABSENT, PRESENT
-from deep_patch_learning.report.figures import NO_MARKUP, bar, stacked_bar
+from deep_patch_learning.report.charts import NO_MARKUP, bar, stacked_bar
 from deep_patch_learning.report.opinions import Counts, Opinions
 
 NOTHING = "–"
-WHAT, WHERE = "what", "where"  # classification says what is in an image, discovery where
+WHAT, WHERE = "what", "where"  # classification and discovery
 
 # the figures a report knows by name: key, title, kind
 TITLES: dict[str, tuple[str, str]] = {
@@ -46,7 +46,7 @@ class Cell:
 class Table:
     """Columns, rows (each begins with its name) and perhaps a last row of means.
 
-    `by_class` says that the rows are the classes in their order.
+    `by_class`: the rows are the classes in their order.
     """
 
     columns: tuple[str, ...]
@@ -56,12 +56,12 @@ class Table:
 
 
 def percent(value: Any) -> str:
-    """Return a percentage with one digit after the point, or a dash where there is none."""
+    """Return a percentage with one decimal, or a dash."""
     return f"{value:.1f}" if _known(value) else NOTHING
 
 
 def class_table(classes: Sequence[str], figures: Mapping[str, Any]) -> Table:
-    """Return the figures of each class and their mean, from what `measure` gives; one not given has no column."""
+    """Return the figures of each class and their mean, as measured; a figure that is missing has no column."""
     shown = [column for column in _PER_CLASS if column[0] in figures]
     positives = figures.get("positives", {})
     rows = []
@@ -76,9 +76,9 @@ def class_table(classes: Sequence[str], figures: Mapping[str, Any]) -> Table:
 
 
 def trust_table(classes: Sequence[str], figures: Mapping[str, Any], opinions: Opinions) -> Table:
-    """Return of each class its AP, its CorLoc where boxes are known, and in how many images the network is sure.
+    """Return for each class its AP, its CorLoc where boxes are known, and how certain the network is of its tags.
 
-    The images with the tag and those without stand apart; each cell counts sure, unsure and sure of the opposite.
+    Images with the tag and without it have their own columns; a cell counts sure, unsure and sure of the opposite.
     """
     shown = [column for column in _PER_CLASS if column[2] and column[0] in figures]
     counts = {label: [opinions.counts(c, label) for c in range(len(classes))] for label in (PRESENT, ABSENT)}
@@ -94,14 +94,14 @@ def trust_table(classes: Sequence[str], figures: Mapping[str, Any], opinions: Op
 
 
 def _counted(counts: Counts) -> Cell:
-    said = " · ".join(f"{count:,}" for count in counts) if counts.total else NOTHING
-    return Cell(said, stacked_bar(counts, ("agrees", "unsure", "against")), "counts")
+    text = " · ".join(f"{count:,}" for count in counts) if counts.total else NOTHING
+    return Cell(text, stacked_bar(counts, ("agrees", "unsure", "against")), "counts")
 
 
 def comparison_table(rows: Sequence[Mapping[str, Any]]) -> Table:
-    """Return rows side by side; the first key is the name of a row, and the highest of each known figure is marked.
+    """Return rows as a table; the first key is the name of a row, and the highest value of each known figure is marked.
 
-    Numbers are shown with one digit after the point, whole numbers and texts as they are, what is missing as a dash.
+    Floats have one decimal, whole numbers and texts stay as they are, a missing value is a dash.
     """
     keys = list(dict.fromkeys(key for row in rows for key in row))
     best = {key: max((row[key] for row in rows if _known(row.get(key))), default=None) for key in keys if key in TITLES}
@@ -120,7 +120,7 @@ def comparison_table(rows: Sequence[Mapping[str, Any]]) -> Table:
 
 def _title(key: str) -> str:
     if key == "name":
-        return ""  # rows speak for themselves
+        return ""  # the names need no heading
     return TITLES[key][0] if key in TITLES else key.replace("_", " ")
 
 

@@ -1,7 +1,7 @@
-"""Predictions -> the result files that the PASCAL VOC evaluation server takes, which alone knows the answers of VOC 2012's test.
+"""Predictions -> the result files for the PASCAL VOC evaluation server, which has the annotations of VOC 2012's test images.
 
-Classification goes to competition 2 and detection to competition 4: those for systems that have seen more than VOC's own
-images, as every network that starts from ImageNet has.
+Classification goes to competition 2 and detection to competition 4: those for systems trained on more than VOC's images, as
+every network that starts from ImageNet is.
 """
 
 import os
@@ -26,10 +26,10 @@ _CLASSIFICATION, _DETECTION = "comp2_cls", "comp4_det"
 def write_server_files(
     predictions: Iterable[Prediction], folder: str | Path, year: str = "VOC2012", split: str = "test"
 ) -> Path:
-    """Return the archive to upload, `folder/results.tar.gz`, which holds the files below `folder/results`.
+    """Return the archive to upload, `folder/results.tar.gz`, with the files below `folder/results`.
 
-    Every box found is written, whatever the threshold: average precision wants the unlikely ones too. The detection files are
-    left out where no image has a box. `folder` must be new or empty; it appears when all is written, or not at all.
+    Every box found is written, also below the threshold: average precision needs those too. Without any box there are no
+    detection files. `folder` must be new or empty; it appears whole or not at all.
     """
     folder = Path(folder)
     if not re.fullmatch(r"VOC\d{4}", year) or not re.fullmatch(r"\w+", split):
@@ -84,7 +84,7 @@ def _check_classes(classes: Sequence[str]) -> None:
     for name in classes:
         if name not in VOC_CLASSES:
             raise DataError(
-                f"class '{name}': the server knows VOC's twenty classes alone.{did_you_mean(name, VOC_CLASSES)}"
+                f"class '{name}': the server has VOC's twenty classes only.{did_you_mean(name, VOC_CLASSES)}"
             )
 
 
@@ -92,7 +92,7 @@ def _check_image(prediction: Prediction, classes: Sequence[str], seen: set[str])
     if not re.fullmatch(r"[\w-]+", prediction.name, re.ASCII):
         raise DataError(f"image '{prediction.name}': wanted an image id such as 2008_000001. Name it as its list does.")
     if prediction.name in seen:
-        raise DataError(f"image '{prediction.name}': is there twice. Give one prediction of each image.")
+        raise DataError(f"image '{prediction.name}': has two predictions. Give one for each image.")
     if prediction.classes != classes:
         raise DataError(
             f"image '{prediction.name}': its classes are {list(prediction.classes)}, those of the first are "
@@ -106,7 +106,7 @@ def _write_scores(prediction: Prediction, files: Sequence[TextIO]) -> None:
 
 
 def _write_boxes(prediction: Prediction, files: Sequence[TextIO]) -> int:
-    """Write the boxes of an image, best first, and return how many there are."""
+    """Write the boxes of an image, best first, and return their number."""
     # VOC counts from 1 and its corners are both inside the box; ours counts from 0 and is half-open.
     corners = prediction.found_boxes.astype(np.float64) + np.array([1, 1, 0, 0])
     for index in np.argsort(-prediction.found_scores, kind="stable"):

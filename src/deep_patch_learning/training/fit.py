@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, TypedDict, Unpack
 
 from deep_patch_learning.common.errors import RunError
 from deep_patch_learning.common.memory import keep_memory
@@ -13,9 +13,25 @@ from deep_patch_learning.recipe.recipe import Recipe
 from deep_patch_learning.refinement.pseudo_boxes import PseudoBoxes, keep_pseudo_boxes, waiting
 from deep_patch_learning.runs.folder import RunFolder
 from deep_patch_learning.training import forecast
-from deep_patch_learning.training.early_stopping import HeldOut, TagMeasure
 from deep_patch_learning.training.loop import Progress, Trainer, Writing
-from deep_patch_learning.training.self_training import PseudoBoxTrainer
+
+
+class FitOptions(TypedDict, total=False):
+    """What a training may have beside images, recipe, folder and device.
+
+    `devices`: how many of them, 1 if not given. `held_out`: images whose tags choose the weights that are kept, and end the
+    training when the mAP on them falls clearly (see `training.early_stopping`). `given`: pseudo boxes that the refinement
+    learns from, one entry an image (see `training.self_training`). `writing`: how often log and checkpoint are written.
+    `description`: the words before the progress bar. `trainer`: one made with `RunFolder(out)` and the same recipe, such as
+    that of a peer; it takes care of its own held-out images.
+    """
+
+    devices: int
+    held_out: Prepared | None
+    given: Sequence[PseudoBoxes] | None
+    writing: Writing | None
+    description: str
+    trainer: Trainer | None
 
 
 def train_prepared(
@@ -24,58 +40,71 @@ def train_prepared(
     out: str | Path,
     source: dict[str, Any] | None = None,
     device: str = "auto",
-    writing: Writing | None = None,
-    description: str = "training",
-    trainer: Trainer | None = None,
-    devices: int = 1,
-    held_out: Prepared | None = None,
-    given: Sequence[PseudoBoxes] | None = None,
+    **options: Unpack[FitOptions],
 ) -> Trainer:
-    """Return the trainer after its last step; a run that was begun in `out` goes on where it stopped.
+    """Return the trainer after its last step; a run that was begun in `out` resumes where it stopped.
 
-    A `trainer` can be handed in, made with `RunFolder(out)` and the same recipe: that of a peer, for example.
-    With `held_out` images weights that do well on their tags are kept, and training ends when those got clearly worse (see
-    `training.early_stop`); a trainer that is handed in sees to that itself.
-    With `given` boxes (see `second_round`) a refinement learns from them; a recipe with `seeds="given"` needs them.
-    The returned trainer is not `finished` when Ctrl-C ended it early; everything is saved then too.
+    `source` says in the run folder where the images come from. The returned trainer is not `finished` when Ctrl-C ended it
+    early; everything is saved then too.
     """
+    unknown = options.keys() - FitOptions.__annotations__.keys()
+    if unknown:
+        raise TypeError(f"train_prepared() has no option {', '.join(sorted(unknown))}")
     keep_memory(training=True)
-    run = RunFolder(out)
-    if trainer is None:
-        measured = None if held_out is None else _measured(held_out, recipe, run)
-        if (recipe.seeds == "given") != (given is not None):
-            raise RunError(
-                f"recipe: seeds = '{recipe.seeds}' and boxes {'not ' if given is None else ''}given do not fit together."
-            )
-        kind = Trainer if given is None else partial(PseudoBoxTrainer, given=given)
-        trainer = kind(
-            recipe, prepared.images, prepared.patches, run, device, writing, devices=devices, held_out=measured
-        )
-    if trainer.ranks.first:
-        # after all that may fail, so that nothing half-made is left
-        run.begin(recipe, prepared.images, source or {}, None if held_out is None else held_out.images)
-        if given is not None:
-            keep_pseudo_boxes(run.pseudo_boxes, waiting(out), prepared.images.names, prepared.images.classes, given)
-    trainer.ranks.wait()
+    trainer = options.get("trainer") or _trainer(prepared, recipe, RunFolder(out), device, options)
+    _begin(trainer, prepared, source or {}, options)
     start = str(trainer.filled or "all layers start at random: give --weights for pretrained ones")
     console.print(start, markup=False, soft_wrap=True)
     begun = trainer.resume()
     if begun:
-        console.print(f"{run.folder}: resumed at step {begun} of {recipe.total_steps}", markup=False)
-    device_used = trainer.fabric.device
-    expected = forecast.Forecast(forecast.clock_of(device_used))
+        console.print(f"{out}: resumed at step {begun} of {recipe.total_steps}", markup=False)
+    _fit(trainer, options.get("description", "training"))
+    return trainer
+
+
+def _trainer(prepared: Prepared, recipe: Recipe, run: RunFolder, device: str, options: FitOptions) -> Trainer:
+    """Return the trainer of a recipe: with pseudo boxes where they are given, with held-out images where there are any."""
+    held_out, given = options.get("held_out"), options.get("given")
+    if (recipe.seeds == "given") != (given is not None):
+        raise RunError(
+            f"recipe: seeds = '{recipe.seeds}' and boxes {'not ' if given is None else ''}given do not fit together."
+        )
+    measured = None
+    if held_out is not None:
+        from deep_patch_learning.training.early_stopping import HeldOut, TagMeasure
+
+        measured = HeldOut(run, recipe.total_steps, TagMeasure(held_out.images, held_out.patches, recipe))
+    kind: Any = Trainer
+    if given is not None:
+        from deep_patch_learning.training.self_training import PseudoBoxTrainer
+
+        kind = partial(PseudoBoxTrainer, given=given)
+    writing, devices = options.get("writing"), options.get("devices", 1)
+    return kind(recipe, prepared.images, prepared.patches, run, device, writing, devices=devices, held_out=measured)
+
+
+def _begin(trainer: Trainer, prepared: Prepared, source: dict[str, Any], options: FitOptions) -> None:
+    """Write the run folder's first files, on the first rank: after all that may fail, so that nothing half-made is left."""
+    run, images = trainer.run, prepared.images
+    held_out, given = options.get("held_out"), options.get("given")
+    if trainer.ranks.first:
+        run.begin(trainer.recipe, images, source, None if held_out is None else held_out.images)
+        if given is not None:
+            keep_pseudo_boxes(run.pseudo_boxes, waiting(run.folder), images.names, images.classes, given)
+    trainer.ranks.wait()
+
+
+def _fit(trainer: Trainer, description: str) -> None:
+    """Train to the last step, with a progress bar and one line that says how long it will take."""
+    device = trainer.fabric.device
+    expected = forecast.Forecast(forecast.clock_of(device))
     with bar(description) as show:
 
         def on_step(progress: Progress) -> None:
             show(progress.step, progress.total, "" if progress.loss is None else f"loss {progress.loss:.3f}")
             seconds = expected.after_step(progress.step, progress.total)
             if seconds is not None:
-                words = forecast.in_words(seconds, forecast.memory_used(device_used), device_used.type == "cuda")
+                words = forecast.in_words(seconds, forecast.memory_used(device), device.type == "cuda")
                 console.print(f"{description}: {words}", markup=False)
 
         trainer.fit(on_step)
-    return trainer
-
-
-def _measured(held_out: Prepared, recipe: Recipe, run: RunFolder) -> HeldOut:
-    return HeldOut(run, recipe.total_steps, TagMeasure(held_out.images, held_out.patches, recipe))

@@ -9,12 +9,11 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from checked import DPL, finding, photo
+from checked import DPL, finding, photo, report_on
 from PIL import Image
 
-from deep_patch_learning.commands.check import check_data
+from deep_patch_learning.commands.check import check as check_data
 from deep_patch_learning.common.errors import DataError
-from deep_patch_learning.data.checks.check import check
 from deep_patch_learning.data.checks.findings import Severity
 from deep_patch_learning.data.checks.names import edits, is_plural, looks_misspelt
 from deep_patch_learning.data.dataset import TaggedImages
@@ -70,7 +69,7 @@ FROM_TAGS = {
 
 
 def test_a_healthy_set_has_no_finding_but_that_nothing_is_held_out() -> None:
-    report = check(HEALTHY, limit=0)
+    report = report_on(HEALTHY, limit=0)
     assert report.kinds() == ("nothing_held_out",)
     assert report.verdict == "ready"
     assert report.ready
@@ -83,21 +82,21 @@ def test_a_healthy_set_has_no_finding_but_that_nothing_is_held_out() -> None:
 @pytest.mark.parametrize("kind", FROM_TAGS)
 def test_each_finding_from_tags(kind: str) -> None:
     images, severity, example = FROM_TAGS[kind]
-    found = finding(check(images, limit=0), kind)
+    found = finding(report_on(images, limit=0), kind)
     assert found.severity is severity
     assert example in found.examples()
     assert found.fix.endswith(".")
-    assert kind not in check(HEALTHY, limit=0).kinds()
+    assert kind not in report_on(HEALTHY, limit=0).kinds()
 
 
 def test_a_class_in_most_images_does_not_go_with_every_other() -> None:
     images = columns(100, person=(0, 85), dog=(0, 30), cat=(30, 60), bus=(50, 100))
-    assert "never_without" not in check(images, limit=0).kinds()
+    assert "never_without" not in report_on(images, limit=0).kinds()
 
 
 def test_unknown_labels_are_neither_together_nor_apart() -> None:
     images = tagged(dog=[1] * 30 + [0] * 30, leash=[1] * 6 + [-1] * 24 + [0] * 30, cat=[0] * 20 + [1] * 40)
-    found = finding(check(images, limit=0), "always_together")
+    found = finding(report_on(images, limit=0), "always_together")
     assert "together in 6, dog without leash in 0" in found.examples()
 
 
@@ -131,14 +130,14 @@ def test_edits_and_plurals() -> None:
 
 
 def test_two_common_classes_with_like_names_are_two_classes() -> None:
-    assert "misspelt" not in check(columns(120, horse=(0, 50), house=(30, 80), bus=(70, 120)), limit=0).kinds()
+    assert "misspelt" not in report_on(columns(120, horse=(0, 50), house=(30, 80), bus=(70, 120)), limit=0).kinds()
 
 
 def test_the_verdict_names_the_worst_only() -> None:
-    stopped = check(columns(120, dog=(0, 60), cat=(60, 105), bus=(105, 120), fox=(0, 2)), limit=0)
+    stopped = report_on(columns(120, dog=(0, 60), cat=(60, 105), bus=(105, 120), fox=(0, 2)), limit=0)
     assert stopped.verdict == "not ready: 1 class has fewer than 5 images"
     assert not stopped.ready
-    hurt = check(columns(120, dog=(0, 60), cat=(50, 105), bus=(105, 120)), limit=0)
+    hurt = report_on(columns(120, dog=(0, 60), cat=(50, 105), bus=(105, 120)), limit=0)
     assert hurt.verdict == "ready, but 1 class has fewer than 20 images"
     severities = [one.severity for one in stopped.findings]
     assert severities == sorted(severities, reverse=True)
@@ -150,9 +149,9 @@ def test_the_verdict_names_the_worst_only() -> None:
 def test_what_is_held_out() -> None:
     train = columns(200, dog=(0, 90), cat=(60, 150), bus=(140, 200))
     good = columns(100, dog=(0, 40), cat=(30, 70), bus=(60, 100))
-    assert check(train, {"val": good}, "train", limit=0).kinds() == ()
+    assert report_on(train, {"val": good}, "train", limit=0).kinds() == ()
     poor = columns(40, dog=(0, 38), cat=(37, 40), bus=(0, 0))
-    report = check(train, {"val": poor}, "train", limit=0)
+    report = report_on(train, {"val": poor}, "train", limit=0)
     assert set(report.kinds()) == {"small_split", "missing_in_split", "few_in_split"}
     assert finding(report, "missing_in_split").examples() == "bus"
     assert finding(report, "few_in_split").examples() == "cat (3)"
@@ -167,8 +166,8 @@ def test_a_class_that_is_only_in_the_held_out_part() -> None:
         (*train.paths, *(Path("/val") / name for name in val.names)),
         np.concatenate([train.labels, val.labels]),
     )
-    assert "too_rare" in check(train, {"val": val}, "train", limit=0).kinds()
-    report = check(both, {"train": train, "val": val}, limit=0)
+    assert "too_rare" in report_on(train, {"val": val}, "train", limit=0).kinds()
+    report = report_on(both, {"train": train, "val": val}, limit=0)
     assert "too_rare" not in report.kinds()
     assert finding(report, "rare_in_split").examples() == "bus (0 of 40)"
 

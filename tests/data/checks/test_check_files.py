@@ -5,10 +5,9 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from checked import finding, photo
+from checked import finding, photo, report_on
 from PIL import Image
 
-from deep_patch_learning.data.checks.check import check
 from deep_patch_learning.data.checks.findings import Severity
 from deep_patch_learning.data.dataset import TaggedImages
 from deep_patch_learning.data.truth import TrueBoxes
@@ -34,7 +33,7 @@ def several(count: int = 8) -> dict[str, np.ndarray | bytes]:
 
 
 def test_good_files_give_no_finding(tmp_path: Path) -> None:
-    report = check(on_disk(tmp_path, several()))
+    report = report_on(on_disk(tmp_path, several()))
     assert set(report.kinds()) == {"too_rare", "nothing_held_out"}
     assert report.opened == 8
 
@@ -64,16 +63,16 @@ FILES: dict[str, tuple[Callable[[Path], object], Severity, str]] = {
 def test_each_finding_from_files(kind: str, tmp_path: Path) -> None:
     write, severity, example = FILES[kind]
     images = on_disk(tmp_path, several() | {"x.jpg": photo(60)})
-    assert kind not in check(images).kinds()
+    assert kind not in report_on(images).kinds()
     write(tmp_path)
-    found = finding(check(images), kind)
+    found = finding(report_on(images), kind)
     assert found.severity is severity
     assert found.examples().startswith(example)
     assert len(found.items) == 1
 
 
 def test_when_most_are_broken_nothing_can_be_trained(tmp_path: Path) -> None:
-    report = check(on_disk(tmp_path, several(3) | {f"{i}.jpg": b"" for i in range(4)}))
+    report = report_on(on_disk(tmp_path, several(3) | {f"{i}.jpg": b"" for i in range(4)}))
     found = finding(report, "unreadable")
     assert found.severity is Severity.STOPS
     assert "the file is empty" in found.examples()
@@ -83,7 +82,7 @@ def test_when_most_are_broken_nothing_can_be_trained(tmp_path: Path) -> None:
 def test_copies_and_what_they_disagree_about(tmp_path: Path) -> None:
     drawn = several(30)
     images = on_disk(tmp_path, drawn | {"a.png": photo(1), "b.bmp": photo(2), "c.jpg": photo(3)})
-    report = check(images)
+    report = report_on(images)
     exact, near = finding(report, "copies"), finding(report, "near_copies")
     assert {item.names for item in exact.items} == {("1.png", "a.png"), ("2.png", "b.bmp")}
     assert [item.note for item in exact.items] == ["the same bytes", "the same pixels"]
@@ -100,7 +99,7 @@ def test_copies_with_the_same_or_unknown_tags_do_not_disagree(tmp_path: Path, st
     images = on_disk(tmp_path, several(2) | {"a.png": photo(1)}, tags=[0, 1, state])
     if state == -1:
         images.labels[2] = -1
-    kinds = check(images).kinds()
+    kinds = report_on(images).kinds()
     assert "copies" in kinds
     assert "copies_disagree" not in kinds
 
@@ -110,7 +109,7 @@ def test_images_of_one_split_in_another(tmp_path: Path) -> None:
     clean = on_disk(tmp_path / "clean", {f"{i}.png": photo(i) for i in range(100, 104)})
     leaky = on_disk(tmp_path / "leaky", {"x.png": photo(3), "y.jpg": photo(4), "z.png": photo(200)})
     splits = {"clean": clean, "leaky": leaky}
-    report = check(train, splits, "train")
+    report = report_on(train, splits, "train")
     assert [one.kind for one in report.findings].count("leak") == 1
     leak = finding(report, "leak")
     assert leak.severity is Severity.HURTS
@@ -119,7 +118,7 @@ def test_images_of_one_split_in_another(tmp_path: Path) -> None:
         (("3.png", "x.png"), "the same bytes"),
         (("4.png", "y.jpg"), "nearly the same"),
     ]
-    together = check(train, {"train": train, **splits})
+    together = report_on(train, {"train": train, **splits})
     assert finding(together, "leak") == leak
 
 
@@ -131,7 +130,7 @@ def test_objects_that_fill_the_image(tmp_path: Path, side: float, expected: bool
     images = on_disk(tmp_path, {f"{i}.png": photo(i) for i in range(4)})
     box = np.array([[0, 0, 80 * side, 60 * side], [0, 0, 80, 60]], np.float32)
     truth = [TrueBoxes(box, np.zeros(2, np.int64), np.array([False, True]))] * 4  # the difficult one does not count
-    report = check(images, truth=truth)
+    report = report_on(images, truth=truth)
     assert ("fills_the_image" in report.kinds()) is expected
     assert report.classes[0].fills == pytest.approx(side**2, abs=1e-5)
     assert report.classes[1].fills is None

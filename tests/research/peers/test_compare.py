@@ -15,10 +15,18 @@ from deep_patch_learning.data.truth import read_truth
 from deep_patch_learning.evaluation.discovery import corloc
 from deep_patch_learning.patches.prepare import Prepared
 from deep_patch_learning.recipe.presets import world
-from deep_patch_learning.recipe.recipe import Recipe
-from deep_patch_learning.research.compare import COLUMNS, compare, read_rows, rows_to_csv
+from deep_patch_learning.recipe.recipe import RENAMED, Recipe
+from deep_patch_learning.research.compare import (
+    COLUMNS,
+    Comparison,
+    Options,
+    check_settings,
+    compare_peers,
+    read_rows,
+    rows_to_csv,
+)
 from deep_patch_learning.research.peers.catalogue import PEERS, chosen_peers, svm
-from deep_patch_learning.research.peers.contest import Contest, first_patches, samples_per_second
+from deep_patch_learning.research.peers.contest import Contest, first_patches, training_time
 from deep_patch_learning.research.peers.svm import whole_image_boxes
 
 COMMAND = [sys.executable, "-m", "deep_patch_learning", "compare"]
@@ -91,12 +99,12 @@ def test_what_is_finished_is_skipped_and_the_rest_is_done(compared: tuple[Path, 
     out, last = compared
     before = {path: path.stat().st_mtime_ns for path in out.rglob("*") if path.is_file()}
     again = (small_world, "train", "test", the_recipe(), ("dpl", "plain"), out)
-    rows = compare(*again, device="cpu", limit=4, hypotheses=5)
+    rows = compare_peers(Comparison(*again, device="cpu", limit=4, hypotheses=5))
     assert rows == [row for row in last["rows"] if row["peer"] in ("dpl", "plain")]
     assert before == {path: path.stat().st_mtime_ns for path in out.rglob("*") if path.is_file()}
     kept = [row for row in last["rows"] if row["peer"] != "plain"]  # as if the run had been stopped before plain's row
     (out / "compare.csv").write_text(rows_to_csv(kept))
-    rows = compare(*again, device="cpu", limit=4, hypotheses=5)
+    rows = compare_peers(Comparison(*again, device="cpu", limit=4, hypotheses=5))
     assert [row["peer"] for row in rows] == ["dpl", "plain"]
     figures = ("mAP", "mAP_11pt", "samples")
     assert [rows[1][key] for key in figures] == [
@@ -108,11 +116,12 @@ def test_other_settings_and_other_files_are_refused(
     compared: tuple[Path, dict], small_world: Path, tmp_path: Path
 ) -> None:
     out, _ = compared
+    other = the_recipe().replace(steps=3)
     with pytest.raises(RunError, match=r"steps was 2, now 3.*new folder with --out"):
-        compare(small_world, "train", "test", the_recipe().replace(steps=3), ("dpl",), out, limit=4, hypotheses=5)
+        compare_peers(Comparison(small_world, "train", "test", other, ("dpl",), out, limit=4, hypotheses=5))
     (tmp_path / "thesis.tex").write_text("years of work")
     with pytest.raises(RunError, match="holds other files and no comparison"):
-        compare(small_world, "train", "test", the_recipe(), ("dpl",), tmp_path)
+        compare_peers(Comparison(small_world, "train", "test", the_recipe(), ("dpl",), tmp_path))
     assert [path.name for path in tmp_path.iterdir()] == ["thesis.tex"]
 
 
@@ -122,7 +131,7 @@ def test_a_misspelt_peer_gets_a_hint(small_world: Path, tmp_path: Path) -> None:
     assert found.returncode == 2
     assert found.stderr.strip() == "dpl: there is no peer 'fast-rccn'. Did you mean 'fast-rcnn'?"
     assert not (tmp_path / "out").exists()
-    with pytest.raises(RunError, match="no peer was named"):
+    with pytest.raises(RunError, match="no peer is named"):
         chosen_peers(" , ")
     assert chosen_peers("hcp, dpl,hcp") == ("hcp", "dpl")
 
@@ -136,7 +145,7 @@ def test_without_boxes_two_peers_are_left_out_and_said_so(
     contest = Contest(table, few, few, None, device="cpu")
     for name in ("whole-image", "fast-rcnn"):
         assert PEERS[name](contest, the_recipe(), tmp_path / name) is None
-        assert f"{name} is left out" in capsys.readouterr().err
+        assert f"{name} is skipped" in capsys.readouterr().err
 
 
 def test_svm_is_the_same_for_the_same_seed(small_prepared: Prepared, tmp_path: Path) -> None:
@@ -165,9 +174,27 @@ def test_whole_images_are_the_boxes(small_world: Path, small_prepared: Prepared,
 
 
 def test_rates_leave_out_the_start_and_breaks() -> None:
-    assert samples_per_second([]) is None
-    assert samples_per_second([{"samples": 80, "seconds": 20.0}]) == 4
+    assert training_time([])[1] is None
+    assert training_time([{"samples": 80, "seconds": 20.0}])[1] == 4
     steady = [{"samples": 80, "seconds": 20.0}, {"samples": 160, "seconds": 24.0}]
-    assert samples_per_second(steady) == 20
+    assert training_time(steady)[1] == 20
     resumed = [*steady, {"samples": 240, "seconds": 9.0}, {"samples": 320, "seconds": 13.0}]
-    assert samples_per_second(resumed) == 20
+    assert training_time(resumed)[1] == 20
+
+
+def test_a_comparison_of_an_earlier_version_is_read(compared: tuple[Path, dict], tmp_path: Path) -> None:
+    out, _ = compared
+    text = (out / "compare.csv").read_text(encoding="utf-8")
+    header, rows = text.split("\n", 1)
+    (tmp_path / "compare.csv").write_text(header.replace("samples", "visits") + "\n" + rows, encoding="utf-8")
+    assert read_rows(tmp_path / "compare.csv") == read_rows(out / "compare.csv") != []
+    settings = json.loads((out / "settings.json").read_text(encoding="utf-8"))
+    old = {new: name for name, new in RENAMED.items()}
+    (tmp_path / "settings.json").write_text(json.dumps({old.get(key, key): value for key, value in settings.items()}))
+    assert "picking" in (tmp_path / "settings.json").read_text()
+    check_settings(tmp_path, settings)
+
+
+def test_the_command_in_the_rows_has_the_options_that_were_given() -> None:
+    given = Options(Path("/data/VOC2007"), test_split="test", weights="/w/net.pth", steps=5, changes=("scales=64",))
+    assert given.command() == "dpl compare VOC2007 --test-split test --weights net.pth --steps 5 --set scales=64"

@@ -1,4 +1,4 @@
-"""Targets against a slow loop, boxes that follow scale and mirror, offsets that lead back, and who may import this."""
+"""PatchTargets against a slow loop, boxes that follow scale and mirror, offsets that lead back, and who may import this."""
 
 import subprocess
 import sys
@@ -18,10 +18,10 @@ from deep_patch_learning.patches.prepare import Prepared
 from deep_patch_learning.recipe.recipe import Recipe
 from deep_patch_learning.refinement.targets import decoded, encoded, inside
 from deep_patch_learning.research.peers.fast_rcnn import (
+    BatchTruth,
     Detector,
     FastRcnn,
     SupervisedTrainer,
-    Truth,
     build_fast_rcnn,
     detection_losses,
     patch_targets,
@@ -41,7 +41,7 @@ def random_boxes(count: int, seed: int) -> torch.Tensor:
 def test_targets_are_those_of_a_loop() -> None:
     images, classes = 3, 4
     patches, patch_image = random_boxes(300, 0), torch.arange(300) % images
-    truth = Truth(
+    truth = BatchTruth(
         random_boxes(9, 1),
         torch.tensor([0, 0, 0, 0, 1, 1, 1, 1, 1]),
         torch.arange(9) % classes,
@@ -76,7 +76,9 @@ def test_targets_are_those_of_a_loop() -> None:
 
 def test_no_true_box_gives_no_loss() -> None:
     patches = random_boxes(5, 0)
-    empty = Truth(torch.zeros(0, 4), torch.zeros(0).long(), torch.zeros(0).long(), torch.zeros(0, dtype=torch.bool))
+    empty = BatchTruth(
+        torch.zeros(0, 4), torch.zeros(0).long(), torch.zeros(0).long(), torch.zeros(0, dtype=torch.bool)
+    )
     targets = patch_targets(patches, torch.zeros(5).long(), 1, empty, 3)
     losses = detection_losses(torch.randn(5, 4), torch.randn(5, 3, 4), targets, 1)
     assert losses["classes"] == losses["boxes"] == 0
@@ -84,7 +86,7 @@ def test_no_true_box_gives_no_loss() -> None:
 
 def test_losses_are_those_of_a_loop() -> None:
     patches, image = random_boxes(40, 0), torch.arange(40) % 2
-    truth = Truth(
+    truth = BatchTruth(
         random_boxes(4, 1), torch.tensor([0, 0, 1, 1]), torch.tensor([0, 1, 2, 0]), torch.zeros(4, dtype=torch.bool)
     )
     targets = patch_targets(patches, image, 2, truth, 3)
@@ -138,7 +140,7 @@ def trainer(
 
 def test_true_boxes_follow_scale_and_mirror(trainer: SupervisedTrainer) -> None:
     samples = [Sample(0, 96, False, 0), Sample(1, 96, True, 1), Sample(2, 96, True, 2)]
-    views = [make_view(trainer.images.read(v.image), trainer.truth[v.image].boxes, v.scale, v.flip) for v in samples]
+    views = [make_view(trainer.dataset.read(v.image), trainer.truth[v.image].boxes, v.scale, v.flip) for v in samples]
     batch = collate(views)
     truth = trainer.boxes_of(batch, samples)
     torch.testing.assert_close(truth.boxes, batch.patches)
@@ -150,7 +152,7 @@ def test_the_mirrored_patch_has_the_same_class(trainer: SupervisedTrainer) -> No
     patches = trainer.patches[0]
     found = []
     for flip in (False, True):
-        batch = collate([make_view(trainer.images.read(0), patches, 128, flip)])
+        batch = collate([make_view(trainer.dataset.read(0), patches, 128, flip)])
         truth = trainer.boxes_of(batch, [Sample(0, 128, flip, 0)])
         found.append(patch_targets(batch.patches, batch.patch_image, 1, truth, 8))
     assert torch.equal(found[0].classes, found[1].classes)
@@ -172,7 +174,7 @@ def test_training_moves_every_part_and_names_its_terms(trainer: SupervisedTraine
 def test_it_learns_to_move_boxes(trainer: SupervisedTrainer) -> None:
     """One image again and again: the loss of classes and of boxes falls."""
     samples = [Sample(0, 96, False, 0)]
-    batch = collate([make_view(trainer.images.read(0), trainer.patches[0][:60], 96)])
+    batch = collate([make_view(trainer.dataset.read(0), trainer.patches[0][:60], 96)])
     optimiser = torch.optim.AdamW(trainer.bare.parameters(), lr=2e-3)
     losses = []
     for _ in range(20):

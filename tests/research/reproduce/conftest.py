@@ -1,4 +1,4 @@
-"""A miniature VOC folder drawn from the embedded world, under the names of VOC's classes."""
+"""A miniature VOC folder drawn from the synthetic world, under the names of VOC's classes."""
 
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path

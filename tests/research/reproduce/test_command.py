@@ -13,7 +13,7 @@ from typer.testing import CliRunner, Result
 from deep_patch_learning.cli.app import app
 from deep_patch_learning.common.errors import DplError
 from deep_patch_learning.research.reproduce import results as rows
-from deep_patch_learning.research.reproduce.plan import TABLES
+from deep_patch_learning.research.reproduce.tables import TABLES
 
 from .conftest import make_voc
 
@@ -173,7 +173,7 @@ def test_test_images_without_tags_go_to_the_server(tmp_path: Path, arguments: Ar
         (("voc2007", "--set", "stpes=4"), "Did you mean 'steps'"),
     ],
 )
-def test_mistakes_are_told_at_once(
+def test_mistakes_are_reported_at_once(
     given: tuple[str, ...], words: str, tmp_path: Path, mini_voc: Path, arguments: Arguments
 ) -> None:
     folders = tmp_path / "classes"

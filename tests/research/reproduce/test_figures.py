@@ -9,10 +9,9 @@ from PIL import Image
 from deep_patch_learning.common.drawing import RIGHT, WRONG
 from deep_patch_learning.data.dataset import TaggedImages
 from deep_patch_learning.data.truth import TrueBoxes
+from deep_patch_learning.inference.part_filters import FilterPatches, StrongPatch
 from deep_patch_learning.inference.prediction import Prediction
 from deep_patch_learning.patches.prepare import Prepared
-from deep_patch_learning.report.images import Find
-from deep_patch_learning.report.parts import FilterPatches, StrongPatch
 from deep_patch_learning.research.reproduce import figures as images
 from deep_patch_learning.research.reproduce import figures as sheet
 from deep_patch_learning.research.reproduce.figures import BLUE, DISCOVERY_TILE, EACH, PATTERN_TILE
@@ -27,8 +26,7 @@ def shows(image: Image.Image, colour: tuple[int, int, int]) -> int:
 
 @pytest.mark.parametrize("right", [True, False])
 def test_a_discovery_is_green_where_right_and_red_where_wrong(right: bool) -> None:
-    find = Find("dog", 0, 0.9, np.array([10, 10, 60, 60]), 0.7, right)
-    tile = images.discovery_tile(GREY, find, np.array([[12, 12, 64, 64]]))
+    tile = images.discovery_tile(GREY, np.array([10, 10, 60, 60]), right, np.array([[12, 12, 64, 64]]))
     assert tile.size == DISCOVERY_TILE
     assert (shows(tile, RIGHT) > 100, shows(tile, WRONG) > 100) == (right, not right)
     assert shows(tile, (255, 255, 255)) > 20  # dashes of the true box
@@ -109,9 +107,9 @@ def test_the_purest_filter_of_each_class_comes_first() -> None:
     names = tuple("abcdefgh")
     tagged = TaggedImages(("bird", "cat"), names, (GREY,) * 8, labels)  # type: ignore[arg-type]
 
-    def row(number: int, speaks_for: str, patches: str) -> FilterPatches:
+    def row(number: int, class_name: str, patches: str) -> FilterPatches:
         shown = tuple(StrongPatch(name, (0, 0, 1, 1), 1.0, None) for name in patches)  # type: ignore[arg-type]
-        return FilterPatches(number, speaks_for, 1.0, shown)
+        return FilterPatches(number, class_name, 1.0, shown)
 
     found = [row(1, "bird", "abcd"), row(2, "bird", "abce"), row(3, "cat", "efgd"), row(4, "bird", "efgh")]
     assert [(one.filter, pure) for one, pure in images.purest(found, tagged)] == [(1, 4), (3, 3), (2, 3), (4, 0)]

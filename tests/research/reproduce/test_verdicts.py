@@ -4,13 +4,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from deep_patch_learning.research.reproduce.plan import Claim
-from deep_patch_learning.research.reproduce.verdicts import (
+from deep_patch_learning.research.reproduce.tables import (
     FAILS,
     HOLDS,
     ONE_SEED,
     UNMEASURED,
     WITHIN,
+    Claim,
     Spread,
     in_words,
     judge,

@@ -1,20 +1,21 @@
-"""Checking a tagged data set before hours are spent: what will stop a training, what will hurt it, what is worth knowing.
+"""Checking a tagged data set before training: what makes it useless, what hurts, what is worth knowing.
 
-Nothing is written anywhere. Each kind of finding has its own module beside this one; here they are put together.
+Nothing is written. Each kind of finding has its own module beside this one; here they are put together.
 """
 
 import dataclasses
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from itertools import combinations
 from pathlib import Path
+from typing import NamedTuple
 
 import numpy as np
 
 from deep_patch_learning.data.checks.copies import copies_within, find_copies, leaks
 from deep_patch_learning.data.checks.findings import (
+    CheckReport,
     Finding,
     Item,
-    Report,
     Severity,
     are,
     class_counts,
@@ -27,25 +28,35 @@ from deep_patch_learning.data.checks.tags import split_findings, tag_findings, t
 from deep_patch_learning.data.dataset import TaggedImages
 from deep_patch_learning.data.truth import TrueBoxes
 
-__all__ = ["Report", "check"]
+__all__ = ["CheckReport", "DataToCheck", "check"]
+
+
+class DataToCheck(NamedTuple):
+    """The images that training would see, and what they are compared with.
+
+    `splits` are the splits to compare, by name. With `split`, the name of the one that `images` is, the others are held
+    out and searched for copies of it; without it, every two of them are compared. `truth` are the true boxes of `images`,
+    where the data has boxes.
+    """
+
+    images: TaggedImages
+    splits: Mapping[str, TaggedImages] | None = None
+    split: str | None = None
+    truth: Sequence[TrueBoxes] | None = None
 
 
 def check(
-    images: TaggedImages,
-    splits: Mapping[str, TaggedImages] | None = None,
-    split: str | None = None,
-    truth: Sequence[TrueBoxes] | None = None,
+    data: DataToCheck,
     limit: int | None = None,
     workers: int | None = None,
     progress: Callable[[int, int], None] | None = None,
-) -> Report:
-    """Return what was found in `images`, those that a training would see.
+) -> CheckReport:
+    """Return the findings of all checks on `data`.
 
-    `splits` are the parts to compare, by name. With `split`, the name of the one that `images` is, the others are held
-    out and looked for in it; without, every two of them are compared. `truth` are the true boxes of `images`, where there
-    are any. `limit` opens the first images of each part only; tags are counted in all. `workers` threads decode at once,
-    and `progress(done, total)` is told of each image.
+    With `limit` only the first images of each split are opened; tags are counted in all. `workers` threads decode at once,
+    and `progress(done, total)` is called after each image.
     """
+    images, splits, split, truth = data
     parts = {**({} if split is None else {split: images}), **(splits or {})}
     wanted = {path: None for part in (images, *parts.values()) for path in part.paths[:limit]}
     facts = look_at_all(list(wanted), workers, progress)
@@ -68,13 +79,13 @@ def check(
     if opened < len(images):
         notes.append(f"Only {opened:,} of {len(images):,} images were opened: copies among the rest are not known.")
     sizes_of_splits = {name: len(part) for name, part in parts.items()}
-    return Report(len(images), opened, counts, worst_first(findings), sizes_of_splits, tuple(notes))
+    return CheckReport(len(images), opened, counts, worst_first(findings), sizes_of_splits, tuple(notes))
 
 
 def _from_files(
     images: TaggedImages, parts: Mapping[str, TaggedImages], split: str | None, facts: dict[Path, Facts]
 ) -> Iterator[Finding]:
-    """Yield what the files tell: of every image that was opened, of copies in `images`, of copies between two parts."""
+    """Yield findings of the files: of every opened image, of copies in `images`, of copies between two splits."""
     names = {
         path: name for part in (images, *parts.values()) for path, name in zip(part.paths, part.names, strict=True)
     }
@@ -118,6 +129,6 @@ def box_findings(classes: Sequence[str], fills: Sequence[float | None]) -> Itera
             "fills_the_image",
             Severity.HURTS,
             f"{number_of(len(full), 'class')} {are(len(full))} as large as the image in most images",
-            "Add images that show it smaller: where it is always everywhere, no patch differs from the whole.",
+            "Add images that show it smaller: where it always fills the image, no patch differs from the whole.",
             tuple(Item((name,), f"{share:.0%} in the median") for name, share in full),
         )

@@ -1,4 +1,4 @@
-"""What a check says: findings with a severity, and the verdict that follows from them."""
+"""The result of a check: findings with a severity, and the verdict that follows from them."""
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
@@ -23,7 +23,7 @@ class Severity(IntEnum):
     @property
     def words(self) -> str:
         """Return the severity as people read it."""
-        return {1: "worth knowing", 2: "hurts", 3: "stops training"}[self]
+        return {1: "worth knowing", 2: "hurts", 3: "severe"}[self]
 
 
 @dataclass(frozen=True)
@@ -79,7 +79,7 @@ class ClassCount:
 
 
 @dataclass(frozen=True)
-class Report:
+class CheckReport:
     """All that a check found: `findings` worst first, the counts per class, and what could not be known.
 
     `opened` of the `images` were decoded; the tags of all were read. `splits` gives the images of each split compared.
@@ -94,7 +94,7 @@ class Report:
 
     @property
     def ready(self) -> bool:
-        """Whether nothing was found that stops training."""
+        """Whether nothing severe was found; training runs nevertheless (see `commands.check.consequence`)."""
         return not any(finding.severity is Severity.STOPS for finding in self.findings)
 
     @property

@@ -1,8 +1,9 @@
-"""One image of the embedded world: a background, clutter, and one to four objects whose boxes are known."""
+"""One image of the synthetic data set: a background, clutter, and one to four objects whose boxes are known."""
 
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import cv2
 import numpy as np
@@ -15,7 +16,7 @@ from deep_patch_learning.data.world.shapes import CLASSES, SHAPES
 
 @dataclass(frozen=True)
 class World:
-    """What the images of a world are like. Sizes are shares of the image's height."""
+    """The settings of the synthetic images. Sizes are shares of the image's height."""
 
     size: tuple[int, int] = (160, 128)  # width, height
     min_objects: int = 1
@@ -28,7 +29,7 @@ class World:
     cut: float = 0.1  # how often an object may be cut by the image's border
     min_distractors: int = 4
     max_distractors: int = 9
-    min_pieces: int = 1  # objects broken in two, of which one half lies about: no tag speaks of them
+    min_pieces: int = 1  # halves of broken objects, which no tag names
     max_pieces: int = 2
 
     def __post_init__(self) -> None:
@@ -69,10 +70,19 @@ class Sprite:
         return np.asarray(self.pixels[..., 3] >= 128)
 
 
+class Pose(NamedTuple):
+    """How a thing is drawn: image pixels to a unit, stretch along x and y, turn in degrees, and its reach in units."""
+
+    unit: float
+    stretch: tuple[float, float]
+    angle: float
+    reach: float
+
+
 def draw_scene(seed: int, index: int, world: World | None = None) -> tuple[np.ndarray, list[Placed]]:
     """Return image `index` of a seed as (H, W, 3) uint8 RGB, and its objects from back to front.
 
-    Nothing but the seed, the index and the world's settings decides the image.
+    The seed, the index and the settings alone determine the image.
     """
     world = world or World()
     rng = np.random.default_rng((seed, index))
@@ -122,19 +132,13 @@ def _draw_object(tag: str, size: float, behind: np.ndarray, world: World, rng: n
     def draw(pen: Pen) -> None:
         shape.draw(pen, style, rng)
 
-    return cut_out(draw, style, unit, (stretch * mirrored, 1 / stretch), angle, 1.35 * max(1, stretch), rng)
+    pose = Pose(unit, (stretch * mirrored, 1 / stretch), angle, 1.35 * max(1, stretch))
+    return cut_out(draw, style, pose, rng)
 
 
-def cut_out(
-    draw: Callable[[Pen], None],
-    style: Style,
-    unit: float,
-    stretch: tuple[float, float],
-    angle: float,
-    reach: float,
-    rng: np.random.Generator,
-) -> Sprite:
-    """Return what `draw` leaves within `reach` units of the origin, one unit being `unit` image pixels."""
+def cut_out(draw: Callable[[Pen], None], style: Style, pose: Pose, rng: np.random.Generator) -> Sprite:
+    """Return what `draw` leaves within the reach of `pose`, cut out."""
+    unit, stretch, angle, reach = pose
     half = math.ceil(unit * reach) + 2
     canvas = np.zeros((2 * half * SUPERSAMPLE, 2 * half * SUPERSAMPLE, 4), np.uint8)
     cos, sin = math.cos(math.radians(angle)), math.sin(math.radians(angle))
@@ -214,14 +218,14 @@ def scatter(image: np.ndarray, behind: np.ndarray, size: tuple[int, int], rng: n
     def draw(pen: Pen) -> None:
         draw_distractor(pen, style, rng)
 
-    sprite = cut_out(draw, style, unit, (mirrored, 1.0), rng.uniform(-40, 40), 1.9, rng)
+    sprite = cut_out(draw, style, Pose(unit, (mirrored, 1.0), rng.uniform(-40, 40), 1.9), rng)
     high, wide = sprite.solid.shape
     corner = (int(rng.integers(-wide // 3, width - wide // 2)), int(rng.integers(-high // 3, height - high // 2)))
     lay(image, sprite, corner, shadow=bool(rng.random() < 0.5))
 
 
 def _lay_piece(image: np.ndarray, behind: np.ndarray, world: World, rng: np.random.Generator) -> None:
-    """Lay one half of a broken object somewhere: half an object must not tell the class, only a whole one."""
+    """Lay one half of a broken object somewhere: half an object must not show the class, only a whole one."""
     width, height = world.size
     size = math.exp(rng.uniform(math.log(world.smallest), math.log(world.largest * 0.8))) * height
     sprite = break_in_two(_draw_object(CLASSES[int(rng.integers(len(CLASSES)))], size, behind, world, rng), rng)

@@ -1,8 +1,8 @@
-"""The school of the tiny network: single drawn things, none of them a class of the embedded world.
+"""The pretraining set of the tiny network: single drawn things, none of them a class of the synthetic data set.
 
-It is to the tiny network what ImageNet is to the paper's: images of one thing each, by which convolutions and patch layers
-learn what things look like before they see a tagged scene. The things share the world's parts. Loose parts are classes too, and
-so is a piece: a thing broken in two, or seen from too near.
+It is to the tiny network what ImageNet is to the paper's: images of one thing each, on which convolutions and patch layers are
+pretrained before they see a tagged scene. The things share the parts of the synthetic data set. Loose parts are classes too,
+and so is a piece: a thing broken in two, or seen from too near.
 """
 
 import math
@@ -14,7 +14,7 @@ from deep_patch_learning.data.world import parts
 from deep_patch_learning.data.world.backgrounds import draw_background
 from deep_patch_learning.data.world.parts import Style, random_style
 from deep_patch_learning.data.world.pen import Pen
-from deep_patch_learning.data.world.scene import Sprite, break_in_two, cut_out, finish, lay, scatter
+from deep_patch_learning.data.world.scene import Pose, Sprite, break_in_two, cut_out, finish, lay, scatter
 
 Draw = Callable[[Pen, Style, np.random.Generator], None]
 
@@ -216,4 +216,4 @@ def _draw_thing(name: str, unit: float, behind: np.ndarray, rng: np.random.Gener
     def draw(pen: Pen) -> None:
         THINGS[name](pen, style, rng)
 
-    return cut_out(draw, style, unit, (stretch * mirrored, 1 / stretch), rng.uniform(-20, 20), 1.6, rng)
+    return cut_out(draw, style, Pose(unit, (stretch * mirrored, 1 / stretch), rng.uniform(-20, 20), 1.6), rng)

@@ -67,7 +67,8 @@ def read_weights(source: str, trunk: Trunk) -> dict[str, Tensor]:
         return dict(weights.get_state_dict(progress=False, check_hash=True))
     except OSError as error:
         raise ModelError(
-            f"{name} could not be fetched ({error}). Download the file elsewhere and give its path."
+            f"{name} could not be fetched ({error}). Train with --recipe fast, whose weights are in the package, or "
+            "download the file elsewhere and give its path with --weights."
         ) from None
 
 

@@ -10,7 +10,7 @@ NOBODY = -1  # the winner of a bin that has none
 FAR = 2**30  # cells; a patch beyond it is as good as there
 
 
-class Plan(NamedTuple):
+class LookUps(NamedTuple):
     """What each bin looks up: rows of a table of levels[0] x levels[1] maps, `quads` (Q, 4) of them at a time.
 
     Bin b of patch p takes the quads from `begin[p * bins + b]` to before the next entry; none if it holds nothing. `order`
@@ -23,6 +23,13 @@ class Plan(NamedTuple):
     starts: np.ndarray  # (I + 1,)
     begin: np.ndarray  # (P * bins + 1,)
     quads: np.ndarray  # (Q, 4)
+
+
+class Workspace(NamedTuple):
+    """What one thread works in: the table of maxima and, where winners are asked for, the cells that hold them."""
+
+    table: np.ndarray  # (levels * h * w, channels)
+    cells: np.ndarray  # the same, or (0, channels)
 
 
 @njit(cache=True, nogil=True)
@@ -236,17 +243,16 @@ def _find_winner(
 
 
 @njit(cache=True, nogil=True)
-def pool(
-    groups: np.ndarray, pooled: np.ndarray, plan: Plan, first: int, last: int, table: np.ndarray, cells: np.ndarray
-) -> None:
-    """Return nothing; write the maxima of the bins for the groups of channels from `first` to before `last`.
+def pool(groups: np.ndarray, pooled: np.ndarray, plan: LookUps, tasks: tuple[int, int], room: Workspace) -> None:
+    """Return nothing; write the maxima of the bins for the groups of channels in `tasks`, first to before last.
 
-    If `cells` has room, by way of the winners.
+    If the workspace has cells, by way of the winners.
     """
+    table, cells = room
     channels, depth, bins = groups.shape[2], pooled.shape[1], pooled.shape[2]
     in_image = -(-depth // channels)
     greatest, winner = np.empty((bins, channels), groups.dtype), np.empty(channels, np.int32)
-    for task in range(first, last):
+    for task in range(tasks[0], tasks[1]):
         image, skipped = task // in_image, task % in_image * channels
         patches = plan.order[plan.starts[image] : plan.starts[image + 1]]
         if len(patches):
@@ -271,20 +277,19 @@ def spread(
     groups: np.ndarray,
     gradient: np.ndarray,
     to_maps: np.ndarray,
-    plan: Plan,
-    first: int,
-    last: int,
-    table: np.ndarray,
-    cells: np.ndarray,
+    plan: LookUps,
+    tasks: tuple[int, int],
+    room: Workspace,
 ) -> None:
-    """Return nothing; add each bin's gradient to its winner's, for the groups of channels from `first` to before `last`.
+    """Return nothing; add each bin's gradient to its winner's, for the groups of channels in `tasks`, first to before last.
 
     A group of an image belongs to one thread, and its patches come in order: sums are those of torchvision to the last bit.
     """
+    table, cells = room
     channels, depth, bins = groups.shape[2], gradient.shape[1], gradient.shape[2]
     in_image = -(-depth // channels)
     scratch, winners = np.empty(channels, groups.dtype), np.empty((bins, channels), np.int32)
-    for task in range(first, last):
+    for task in range(tasks[0], tasks[1]):
         image, skipped = task // in_image, task % in_image * channels
         patches = plan.order[plan.starts[image] : plan.starts[image + 1]]
         if len(patches):

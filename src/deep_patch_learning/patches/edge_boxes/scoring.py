@@ -1,11 +1,28 @@
-"""The score of a box by the edges that lie wholly inside it (Zitnick and Dollar, 2014), and the best boxes by it."""
+"""The score of a box by the edges wholly inside it (Zitnick and Dollar, 2014), its refinement, and NMS."""
+
+from typing import NamedTuple
 
 import numpy as np
 from numba import njit
 
 NORM = 1.5  # the exponent of a box's perimeter in its score
-FAINT = 0.2  # ties fainter than this are not followed
+FAINT = 0.2  # paths of a lower affinity are not followed
 ROUNDS = 2  # halvings of the step while a box is refined
+
+
+class Scene(NamedTuple):
+    """The edges of an image as the score of a box reads them.
+
+    `whole` and `single` as of `edge_sums`; `rows` and `columns` as of `lines`, for the groups and for the transposed ones;
+    `graph` as of `edges.affinities`; `facts` (n, 4) as of `edges.link`.
+    """
+
+    whole: np.ndarray
+    single: np.ndarray
+    rows: tuple[np.ndarray, np.ndarray]
+    columns: tuple[np.ndarray, np.ndarray]
+    graph: tuple[np.ndarray, np.ndarray, np.ndarray]
+    facts: np.ndarray
 
 
 @njit(cache=True, nogil=True)
@@ -76,15 +93,16 @@ def _touch(along: np.ndarray, first: int, last: int, leak: np.ndarray, queue: np
 
 
 @njit(cache=True, nogil=True)
-def score(box, floor, whole, single, rows, columns, graph, facts, leak, queue):  # type: ignore[no-untyped-def]
-    """Return the score of one box: the strength of the groups inside that no path of like groups ties to its sides.
+def score(box: tuple[int, int, int, int], floor: float, scene: Scene, leak: np.ndarray, queue: np.ndarray) -> float:
+    """Return the score of one box: the strength of the groups inside that no path of similar groups connects to its sides.
 
-    Once the score is sure not to be above `floor`, counting stops. `leak` (n,) holds how far each group is tied to the
-    sides; it must be all zeros and is left so. `queue` (n,) is room to work in.
+    Counting stops once the score cannot exceed `floor`. `leak` (n,) holds how strongly each group is connected to the
+    sides; it must be all zeros and is left so. `queue` (n,) is scratch.
     """
     x1, y1, x2, y2 = box
-    near, closeness, starts = graph
-    best = _bound(x1, y1, x2, y2, whole, single)
+    rows, columns, facts = scene.rows, scene.columns, scene.facts
+    near, closeness, starts = scene.graph
+    best = _bound(x1, y1, x2, y2, scene.whole, scene.single)
     if best <= floor:
         return best
     norm = 2.0 * (x2 - x1 + y2 - y1) ** NORM
@@ -118,21 +136,21 @@ def score(box, floor, whole, single, rows, columns, graph, facts, leak, queue): 
 
 
 @njit(cache=True, nogil=True)
-def score_all(boxes, whole, single, rows, columns, graph, facts):  # type: ignore[no-untyped-def]
+def score_all(boxes: np.ndarray, scene: Scene) -> np.ndarray:
     """Return the scores (P,) float32 of boxes (P, 4)."""
-    leak, queue = np.zeros(len(facts), np.float32), np.empty(len(facts), np.int32)
+    leak, queue = np.zeros(len(scene.facts), np.float32), np.empty(len(scene.facts), np.int32)
     scores = np.empty(len(boxes), np.float32)
     for i in range(len(boxes)):
         box = (boxes[i, 0], boxes[i, 1], boxes[i, 2], boxes[i, 3])
-        scores[i] = score(box, -1.0e9, whole, single, rows, columns, graph, facts, leak, queue)
+        scores[i] = score(box, -1.0e9, scene, leak, queue)
     return scores
 
 
 @njit(cache=True, nogil=True)
-def refine(boxes, scores, whole, single, rows, columns, graph, facts):  # type: ignore[no-untyped-def]
+def refine(boxes: np.ndarray, scores: np.ndarray, scene: Scene) -> None:
     """Move each side of each box (P, 4), in place, to where the score is best; steps are halved in each round."""
-    leak, queue = np.zeros(len(facts), np.float32), np.empty(len(facts), np.int32)
-    height, width = whole.shape[0] - 1, whole.shape[1] - 1
+    leak, queue = np.zeros(len(scene.facts), np.float32), np.empty(len(scene.facts), np.int32)
+    height, width = scene.whole.shape[0] - 1, scene.whole.shape[1] - 1
     for i in range(len(boxes)):
         for turn in range(ROUNDS):
             for side in range(4):
@@ -146,7 +164,7 @@ def refine(boxes, scores, whole, single, rows, columns, graph, facts):  # type: 
                     if x1 < 0 or y1 < 0 or x2 > width or y2 > height or x2 - x1 < 4 or y2 - y1 < 4:
                         continue
                     box = (x1, y1, x2, y2)
-                    better = score(box, scores[i], whole, single, rows, columns, graph, facts, leak, queue)
+                    better = score(box, scores[i], scene, leak, queue)
                     if better > scores[i]:
                         scores[i] = better
                         boxes[i, side] += move

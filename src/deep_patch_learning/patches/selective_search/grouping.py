@@ -4,6 +4,8 @@ A region's colour and texture histograms are stored together in one row of uint1
 similarity of two regions is a sum of minima over whole numbers, the same on every machine.
 """
 
+from typing import NamedTuple
+
 import numpy as np
 from numba import njit
 
@@ -13,6 +15,14 @@ BINS = COLOUR_BINS + TEXTURE_BINS
 ONE = 65535  # a whole histogram
 COLOUR, TEXTURE, SIZE, FILL = 1, 2, 4, 8  # the terms of a similarity; a mix is a sum of them
 LAST_PAIR = 0xFFFFFFFF  # in the heap, of equal similarities the earlier pair counts as larger
+
+
+class Regions(NamedTuple):
+    """What is known of n regions: sizes (n,) in pixels, boxes (n, 4), and normalised histograms (n, BINS)."""
+
+    size: np.ndarray
+    box: np.ndarray
+    histogram: np.ndarray
 
 
 @njit(cache=True, nogil=True)
@@ -47,10 +57,8 @@ def texture_bins(dx: np.ndarray, dy: np.ndarray) -> np.ndarray:
 
 
 @njit(cache=True, nogil=True)
-def describe(
-    labels: np.ndarray, count: int, colours: np.ndarray, textures: np.ndarray
-) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Return the regions' sizes (n,), boxes (n, 4) and normalised histograms (n, BINS)."""
+def describe(labels: np.ndarray, count: int, colours: np.ndarray, textures: np.ndarray) -> Regions:
+    """Return the regions of a segmentation; `colours` and `textures` are the bins of every pixel."""
     height, width = labels.shape
     size = np.zeros(count, np.int32)
     box = np.empty((count, 4), np.int32)
@@ -76,7 +84,7 @@ def describe(
             histogram[r, i] = np.uint16(np.float32(counts[r, i]) * colour)
         for i in range(COLOUR_BINS, BINS):
             histogram[r, i] = np.uint16(np.float32(counts[r, i]) * texture)
-    return size, box, histogram
+    return Regions(size, box, histogram)
 
 
 @njit(cache=True, nogil=True)
@@ -151,10 +159,9 @@ def _drop_top(heap: np.ndarray, used: int) -> None:
 
 
 @njit(cache=True, nogil=True)
-def _similarity(
-    a: int, b: int, size: np.ndarray, box: np.ndarray, histogram: np.ndarray, pixels: int, mix: int
-) -> np.uint64:
+def _similarity(a: int, b: int, regions: Regions, pixels: int, mix: int) -> np.uint64:
     """Return the similarity of two regions in steps of 1 / ONE, the sum of the terms in `mix`."""
+    size, box, histogram = regions
     total = np.int64(0)
     if mix & COLOUR:
         for i in range(COLOUR_BINS):
@@ -173,8 +180,9 @@ def _similarity(
 
 
 @njit(cache=True, nogil=True)
-def _join(a: int, b: int, c: int, size: np.ndarray, box: np.ndarray, histogram: np.ndarray) -> None:
+def _join(a: int, b: int, c: int, regions: Regions) -> None:
     """Fill in region c, the union of regions a and b."""
+    size, box, histogram = regions
     size[c] = size[a] + size[b]
     box[c, 0], box[c, 1] = min(box[a, 0], box[b, 0]), min(box[a, 1], box[b, 1])
     box[c, 2], box[c, 3] = max(box[a, 2], box[b, 2]), max(box[a, 3], box[b, 3])
@@ -186,20 +194,13 @@ def _join(a: int, b: int, c: int, size: np.ndarray, box: np.ndarray, histogram: 
 
 
 @njit(cache=True, nogil=True)
-def group(
-    near: np.ndarray,
-    starts: np.ndarray,
-    region_size: np.ndarray,
-    region_box: np.ndarray,
-    region_histogram: np.ndarray,
-    pixels: int,
-    mix: int,
-) -> np.ndarray:
+def group(near: np.ndarray, starts: np.ndarray, regions: Regions, pixels: int, mix: int) -> np.ndarray:
     """Return the boxes (2n - 1, 4) of the n regions and then of the n - 1 that they are joined into, the whole last."""
-    n = region_size.size
+    n = regions.size.size
     total = 2 * n - 1
     size, box, histogram = np.empty(total, np.int32), np.empty((total, 4), np.int32), np.empty((total, BINS), np.uint16)
-    size[:n], box[:n], histogram[:n] = region_size, region_box, region_histogram
+    size[:n], box[:n], histogram[:n] = regions
+    grown = Regions(size, box, histogram)
     into = np.arange(total).astype(np.int32)  # the region that a joined region is now part of
     seen = np.full(total, -1, np.int32)
     first, last = np.zeros(total, np.int32), np.zeros(total, np.int32)  # where a region's neighbours are in `pool`
@@ -211,7 +212,7 @@ def group(
     for a in range(n):
         for i in range(starts[a], starts[a + 1]):
             if a < near[i]:
-                similarity = _similarity(a, near[i], size, box, histogram, pixels, mix)
+                similarity = _similarity(a, near[i], grown, pixels, mix)
                 pair[pairs, 0], pair[pairs, 1] = a, near[i]
                 _push(heap, heaped, similarity << np.uint64(32) | np.uint64(LAST_PAIR - pairs))
                 heaped, pairs = heaped + 1, pairs + 1
@@ -223,7 +224,7 @@ def group(
         a, b = pair[index, 0], pair[index, 1]
         if into[a] != a or into[b] != b:  # one of them is part of a larger region by now
             continue
-        _join(a, b, c, size, box, histogram)
+        _join(a, b, c, grown)
         into[a], into[b], seen[c] = c, c, c
         most = last[a] - first[a] + last[b] - first[b]
         if max(pooled, pairs) + most > room:
@@ -243,7 +244,7 @@ def group(
                 seen[r] = c
                 pool[pooled] = r
                 pooled += 1
-                similarity = _similarity(c, r, size, box, histogram, pixels, mix)
+                similarity = _similarity(c, r, grown, pixels, mix)
                 pair[pairs, 0], pair[pairs, 1] = c, r
                 _push(heap, heaped, similarity << np.uint64(32) | np.uint64(LAST_PAIR - pairs))
                 heaped, pairs = heaped + 1, pairs + 1

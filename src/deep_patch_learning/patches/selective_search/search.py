@@ -1,7 +1,7 @@
-"""Selective Search (Uijlings et al., 2013): image -> a few thousand boxes that hold nearly every object.
+"""Selective Search (Uijlings et al., 2013): image -> a few thousand boxes that cover nearly every object.
 
-Where this differs from the original "fast" mode, and why, is told in docs/patches.md: segmentations are dear and
-groupings are cheap, so each segmentation is grouped under more similarity mixes.
+The default differs from the original "fast" mode (docs/patches.md says how it was measured): segmentations are expensive
+and groupings are cheap, so each segmentation is grouped under more similarity mixes.
 """
 
 from collections.abc import Iterator
@@ -17,12 +17,12 @@ ALGORITHM = 5  # part of the key: raise it whenever the boxes change
 BLUR = 0.8
 LARGEST_MIN_SIZE = 100
 
-# For each mode: colour spaces, and for each k the similarity mixes (Colour, Texture, Size, Fill).
-Plan = tuple[tuple[str, ...], tuple[tuple[int, tuple[str, ...]], ...]]
+# Colour spaces, and for each k of the segmentation the similarity mixes (Colour, Texture, Size, Fill).
+Mode = tuple[tuple[str, ...], tuple[tuple[int, tuple[str, ...]], ...]]
 TWO = ("CTSF", "TSF")
 THREE = ("CTSF", "F", "S")
 FIVE = ("CTSF", "TSF", "SF", "F", "CS")
-MODES: dict[str, Plan] = {
+MODES: dict[str, Mode] = {
     "fast": (("hsv", "lab"), ((30, THREE), (100, FIVE), (200, FIVE))),
     "quality": (("hsv", "lab", "rgb"), ((25, FIVE), (50, FIVE), (100, FIVE), (200, FIVE))),
     "original": (("hsv", "lab"), ((50, TWO), (100, TWO))),
@@ -70,7 +70,7 @@ class SelectiveSearch:
         return found[sides >= min(self.min_side, *image.shape[:2])][: self.max_boxes].astype(np.uint16)
 
 
-def _hierarchies(image: np.ndarray, plan: Plan) -> Iterator[np.ndarray]:
+def _hierarchies(image: np.ndarray, mode: Mode) -> Iterator[np.ndarray]:
     """Yield the boxes (2n - 1, 4) int32 of one hierarchy after the other, the whole image last in each."""
     import cv2
 
@@ -79,7 +79,7 @@ def _hierarchies(image: np.ndarray, plan: Plan) -> Iterator[np.ndarray]:
     height, width = image.shape[:2]
     terms = {"C": grouping.COLOUR, "T": grouping.TEXTURE, "S": grouping.SIZE, "F": grouping.FILL}
     textures = grouping.texture_bins(*cv2.spatialGradient(cv2.cvtColor(image, cv2.COLOR_RGB2GRAY)))
-    spaces, scales = plan
+    spaces, scales = mode
     for space in spaces:
         converted = _in_space(image, space)
         blurred = cv2.GaussianBlur(converted.astype(np.uint16) * segmentation.WEIGHT_STEPS, (0, 0), BLUR)
@@ -90,7 +90,7 @@ def _hierarchies(image: np.ndarray, plan: Plan) -> Iterator[np.ndarray]:
             regions = grouping.describe(labels, count, colours, textures)
             near, starts = grouping.neighbours(labels, count)
             for mix in mixes:
-                yield grouping.group(near, starts, *regions, height * width, sum(terms[letter] for letter in mix))
+                yield grouping.group(near, starts, regions, height * width, sum(terms[letter] for letter in mix))
 
 
 def _in_space(image: np.ndarray, space: str) -> np.ndarray:

@@ -1,6 +1,6 @@
 (() => {
   const root = document.documentElement;
-  document.getElementById("controls").hidden = false; // without scripts everything is shown, and nothing can be chosen
+  document.getElementById("controls").hidden = false; // without scripts everything is shown
 
   const theme = document.getElementById("theme");
   const isDark = () => getComputedStyle(root).colorScheme === "dark" ||
@@ -25,5 +25,5 @@
     }
   };
   choice.addEventListener("change", () => show(choice.value));
-  show(choice.value); // a browser may have kept the choice while the page was loaded again
+  show(choice.value); // a browser may have kept the selection when the page was reloaded
 })();

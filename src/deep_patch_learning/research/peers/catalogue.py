@@ -1,10 +1,11 @@
-"""Each peer by name: how it is trained and measured."""
+"""The peers by name: how each is trained and measured."""
 
 import dataclasses
 import time
 from collections.abc import Callable
+from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import torch
@@ -30,17 +31,17 @@ Peer = Callable[[Contest, Recipe, Path], Outcome | None]
 
 
 def both_heads(contest: Contest, recipe: Recipe, folder: Path) -> Outcome:
-    """Return the outcome of Deep Patch Learning: both heads, trained together."""
+    """Return the outcome of Deep Patch Learning: both heads in one training."""
     return _with_heads(contest, recipe.replace(heads=HEADS), folder)
 
 
 def classification_alone(contest: Contest, recipe: Recipe, folder: Path) -> Outcome:
-    """Return the outcome of the classification head without the other."""
+    """Return the outcome of the classification head alone."""
     return _with_heads(contest, recipe.replace(heads=("classification",)), folder)
 
 
 def discovery_alone(contest: Contest, recipe: Recipe, folder: Path) -> Outcome:
-    """Return the outcome of the discovery head without the other: deep multiple instance learning."""
+    """Return the outcome of the discovery head alone: deep multiple instance learning."""
     return _with_heads(contest, recipe.replace(heads=("discovery",)), folder)
 
 
@@ -50,17 +51,17 @@ def _with_heads(contest: Contest, recipe: Recipe, folder: Path) -> Outcome:
 
 
 def plain(contest: Contest, recipe: Recipe, folder: Path) -> Outcome:
-    """Return the outcome of the plain CNN, which is handed one patch an image and looks at none."""
+    """Return the outcome of the plain CNN, which uses no patches; each image has one because a batch needs some."""
     training, testing = (contests.first_patches(each, 1) for each in (contest.training, contest.testing))
     recipe = recipe.replace(heads=("classification",))
-    trainer = _trained(contest, training, recipe, folder, build_plain)
+    trainer = _trained(contest, training, recipe, folder, PeerNetwork(build_plain))
     return contests.outcome_of(contest, trainer, testing, patches=False)
 
 
 def hcp(contest: Contest, recipe: Recipe, folder: Path) -> Outcome:
     """Return the outcome of Hypotheses-CNN-Pooling.
 
-    Crops have one size whatever the scale, so there is one: the largest, at which cropping loses nothing.
+    A crop has one size at every scale, so one scale is used: the largest, which loses no detail.
     """
     kept = contest.hypotheses
     training, testing = (contests.first_patches(each, kept) for each in (contest.training, contest.testing))
@@ -68,26 +69,30 @@ def hcp(contest: Contest, recipe: Recipe, folder: Path) -> Outcome:
     recipe = recipe.replace(
         heads=("discovery",), scales=(max(recipe.scales),), test_scales=(), patches_per_sample=drawn
     )
-    trainer = _trained(contest, training, recipe, folder, build_hcp)
+    trainer = _trained(contest, training, recipe, folder, PeerNetwork(build_hcp))
     return contests.outcome_of(contest, trainer, testing)
 
 
-def _trained(
-    contest: Contest,
-    training: Prepared,
-    recipe: Recipe,
-    folder: Path,
-    build: Callable[[DeepPatchNet, int, int], nn.Module],
-    kind: type[Trainer] = Trainer,
-    **options: Any,
-) -> Trainer:
-    """Return the trainer of a peer after its last step; `build` makes its network of a backbone and patch layers."""
+@dataclass(frozen=True)
+class PeerNetwork:
+    """How a peer differs from Deep Patch Learning: its network and, where it is another, its trainer.
+
+    `build` makes the network from another one's backbone and patch layers, the width of its features and the number of classes.
+    """
+
+    build: Callable[[DeepPatchNet, int, int], nn.Module]
+    trainer: Callable[..., Trainer] = Trainer
+
+
+def _trained(contest: Contest, training: Prepared, recipe: Recipe, folder: Path, peer: PeerNetwork) -> Trainer:
+    """Return the trainer of a peer after its last step."""
     classes = len(contest.classes)
     parts, width, filled = contests.network_parts(recipe, classes)
-    network = build(parts, width, classes)
+    network = peer.build(parts, width, classes)
     start_biases(network, recipe.head_bias)
-    run = RunFolder(folder)
-    trainer = kind(recipe, training.images, training.patches, run, contest.device, network=network, **options)
+    trainer = peer.trainer(
+        recipe, training.images, training.patches, RunFolder(folder), contest.device, network=network
+    )
     if filled is not None:
         own = {name.rpartition(".")[0] for name, _ in network.named_parameters()}
         trainer.filled = dataclasses.replace(filled, new=tuple(sorted(own.difference(filled.filled))))
@@ -95,7 +100,7 @@ def _trained(
 
 
 def svm(contest: Contest, recipe: Recipe, folder: Path) -> Outcome:
-    """Return the outcome of frozen features with linear support vector machines; a sample is an image at one scale."""
+    """Return the outcome of linear support vector machines on frozen features; a sample is an image at one scale."""
     from deep_patch_learning.research.peers.svm import build_frozen, features_of, machines
 
     device = usable_device(contest.device)
@@ -126,27 +131,28 @@ def svm(contest: Contest, recipe: Recipe, folder: Path) -> Outcome:
 
 
 def whole_image(contest: Contest, recipe: Recipe, folder: Path) -> Outcome | None:
-    """Return the CorLoc of the whole image as every box; None where no boxes are known to measure it by."""
+    """Return the CorLoc of the whole image as the box of every class; None without true boxes."""
     from deep_patch_learning.evaluation.discovery import corloc
 
     if contest.truth is None:
-        console.print("whole-image is left out: the test images have no true boxes to measure it by", style="yellow")
+        console.print("whole-image is skipped: the test images have no true boxes", style="yellow")
         return None
     boxes = whole_image_boxes(contest.testing.images.paths, len(contest.classes))
     return Outcome(corloc(boxes, contest.truth, contest.classes).as_dict(), patches=1.0)
 
 
 def fast_rcnn(contest: Contest, recipe: Recipe, folder: Path) -> Outcome | None:
-    """Return the outcome of Fast R-CNN, the one peer that is trained on true boxes; None where there are none."""
+    """Return the outcome of Fast R-CNN, the only peer that trains on true boxes; None without them."""
     from deep_patch_learning.data.truth import read_truth
     from deep_patch_learning.research.peers.fast_rcnn import Detector, SupervisedTrainer, build_fast_rcnn
 
     truth = read_truth(contest.data, contest.training.images)
     if truth is None:
-        console.print("fast-rcnn is left out: the training images have no true boxes to learn from", style="yellow")
+        console.print("fast-rcnn is skipped: the training images have no true boxes", style="yellow")
         return None
     recipe = recipe.replace(heads=("discovery",))
-    trainer = _trained(contest, contest.training, recipe, folder, build_fast_rcnn, SupervisedTrainer, truth=truth)
+    peer = PeerNetwork(build_fast_rcnn, partial(SupervisedTrainer, truth=truth))
+    trainer = _trained(contest, contest.training, recipe, folder, peer)
     return contests.outcome_of(contest, trainer, contest.testing, Detector)
 
 
@@ -163,11 +169,11 @@ PEERS: dict[str, Peer] = {
 
 
 def chosen_peers(text: str) -> tuple[str, ...]:
-    """Return the peers that a text names with commas, each once; one that is not known raises `RunError`."""
+    """Return the peers named in a comma-separated text, each once; an unknown name raises `RunError`."""
     names = tuple(dict.fromkeys(name.strip() for name in text.split(",") if name.strip()))
     for name in names:
         if name not in PEERS:
             raise RunError(f"there is no peer '{name}'.{did_you_mean(name, PEERS)}")
     if not names:
-        raise RunError(f"no peer was named.{did_you_mean('', PEERS)}")
+        raise RunError(f"no peer is named.{did_you_mean('', PEERS)}")
     return names

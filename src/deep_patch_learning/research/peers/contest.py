@@ -1,6 +1,5 @@
-"""What all peers share: the images, their patches, the measures, and how time is taken."""
+"""What all peers share: the images and patches, training, measuring and timing."""
 
-import itertools
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
@@ -28,7 +27,7 @@ FIGURES = ("mAP", "mAP_11pt", "CorLoc", "detection_mAP")
 
 @dataclass(frozen=True)
 class Contest:
-    """The images that peers train on and are measured on. `truth` is of the test images; `data` is where both come from."""
+    """The images that all peers train on and are measured on. `truth` is that of the test images; `data` holds both."""
 
     data: Path
     training: Prepared
@@ -36,8 +35,8 @@ class Contest:
     truth: Truth | None
     source: dict[str, Any] = field(default_factory=dict)
     device: str = "auto"
-    hypotheses: int = 500  # of a test image, for HCP
-    training_hypotheses: int = 32  # drawn from them at each sample
+    hypotheses: int = 500  # per test image, for HCP
+    training_hypotheses: int = 32  # of them drawn per sample
 
     @property
     def classes(self) -> tuple[str, ...]:
@@ -47,30 +46,30 @@ class Contest:
 
 @dataclass(frozen=True)
 class Outcome:
-    """What came of one peer; rates are of this machine, None where nothing was trained or tested."""
+    """The figures and rates of one peer; a rate is None where nothing was trained or tested."""
 
     figures: dict[str, Any]
     samples: int = 0
     train_samples_per_second: float | None = None
     test_images_per_second: float | None = None
     scales: tuple[int, ...] = ()
-    patches: float = 0.0  # looked at in a test image, in the mean
+    patches: float = 0.0  # mean number per test image
 
 
 def first_patches(prepared: Prepared, count: int) -> Prepared:
-    """Return the images with the first `count` patches of each: those that hold the most objects, for their number."""
+    """Return the images with the first `count` patches of each, which are the best ones for that number."""
     return replace(prepared, patches=[patches[:count] for patches in prepared.patches])
 
 
 def network_parts(recipe: Recipe, classes: int) -> tuple[DeepPatchNet, int, FilledLayers | None]:
-    """Return a network to take the backbone and patch layers from, the width of its features, and which layers were filled."""
+    """Return a network that provides backbone and patch layers, the width of its features, and the layers filled from weights."""
     torch.manual_seed(recipe.seed)
     parts, filled = build_network(recipe.backbone, classes, ("discovery",), weights=recipe.weights or None)
     return parts, parts.patch_features.width, filled  # type: ignore[return-value]
 
 
 def train(contest: Contest, prepared: Prepared, recipe: Recipe, folder: Path, trainer: Trainer | None) -> Trainer:
-    """Return the trainer after its last step; Ctrl-C ends the whole comparison, which can be resumed."""
+    """Return the trainer after its last step; Ctrl-C ends the whole comparison, which resumes later."""
     done = train_prepared(
         prepared, recipe, folder, contest.source, contest.device, description=folder.name, trainer=trainer
     )
@@ -88,7 +87,7 @@ def outcome_of(
     return Outcome(
         figures,
         recipe.total_steps * recipe.batch_images,
-        samples_per_second(trainer.run.read_log()),
+        training_time(trainer.run.read_log())[1],
         rate,
         recipe.seen_at,
         mean_patches(testing) if patches else 0.0,
@@ -96,32 +95,40 @@ def outcome_of(
 
 
 def model_of(contest: Contest, recipe: Recipe, network: nn.Module, kind: type[Model] = Model) -> Model:
-    """Return a model that predicts as a run of this recipe would."""
+    """Return a model that predicts as a run of this recipe does."""
     device = usable_device(contest.device)
     return kind(network, contest.classes, predict_settings(recipe), recipe_patches(recipe), device)
 
 
 def measure(contest: Contest, model: Model, testing: Prepared) -> tuple[dict[str, Any], float]:
-    """Return the figures of a model and the images it predicts in a second: reading included, making patches not."""
+    """Return the figures of a model and its images per second, with reading and without making patches."""
     few = Prepared(testing.images.subset(range(min(4, len(testing.images)))), testing.patches[:4], [])
-    list(predict_prepared(model, few, description="warming up"))  # the first pass of a device chooses its kernels
+    list(predict_prepared(model, few, description="warming up"))  # a device chooses its kernels in the first batch
     began = time.perf_counter()
     predictions = list(predict_prepared(model, testing))
     seconds = time.perf_counter() - began
     return measure_predictions(predictions, testing.images.labels, contest.truth), len(predictions) / seconds
 
 
-def samples_per_second(log: Sequence[dict[str, Any]]) -> float | None:
-    """Return the rate of training between the first and the last line of its log; a break between them does not count.
+def training_time(log: Sequence[dict[str, Any]]) -> tuple[float, float | None]:
+    """Return the seconds of a training and its samples per second, from its log.
 
-    The steps before the first line, in which a device chooses its kernels, count only where there is no other line.
+    A resumed run has several clocks, each from 0: their times are added. The rate leaves out the first entry of each clock, in
+    which the device warms up, unless there is no other.
     """
-    if not log:
-        return None
-    pairs = [(a, b) for a, b in itertools.pairwise(log) if b["seconds"] > a["seconds"]]
-    if not pairs:
-        return log[-1]["samples"] / log[-1]["seconds"] if log[-1]["seconds"] else None
-    return sum(b["samples"] - a["samples"] for a, b in pairs) / sum(b["seconds"] - a["seconds"] for a, b in pairs)
+    seconds, steady_seconds, steady_samples = 0.0, 0.0, 0
+    before: dict[str, Any] | None = None
+    for entry in log:
+        same_clock = before is not None and entry["seconds"] >= before["seconds"]
+        took = entry["seconds"] - (before["seconds"] if before is not None and same_clock else 0.0)
+        seconds += took
+        if before is not None and same_clock:
+            steady_seconds += took
+            steady_samples += entry["samples"] - before["samples"]
+        before = entry
+    if not steady_seconds and log and log[0]["seconds"]:
+        return seconds, log[0]["samples"] / log[0]["seconds"]
+    return seconds, steady_samples / steady_seconds if steady_seconds else None
 
 
 def mean_patches(prepared: Prepared) -> float:

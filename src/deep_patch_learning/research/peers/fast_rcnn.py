@@ -1,7 +1,7 @@
-"""Fast R-CNN, trained on the true boxes: the bound that full supervision sets on the same trunk and patches.
+"""Fast R-CNN, trained on the true boxes: the upper bound of full supervision with the same backbone and patches.
 
-THIS IS THE ONLY PLACE WHERE TRAINING READS BOXES. It is not Deep Patch Learning and nothing of it is: no module of the
-ordinary training imports this one, and the network made here is measured under its own name.
+THIS IS THE ONLY TRAINING THAT READS TRUE BOXES. It is no part of Deep Patch Learning: no module of `training` imports this one,
+and its network is measured under its own name.
 """
 
 from collections.abc import Sequence
@@ -26,7 +26,7 @@ from deep_patch_learning.refinement.targets import decoded, encoded, inside
 from deep_patch_learning.training.loop import Trainer
 from deep_patch_learning.training.samples import Sample
 
-FOREGROUND, BACKGROUND = 0.5, 0.1  # IoU from which a patch is an object, and from which it is at least background
+FOREGROUND, BACKGROUND = 0.5, 0.1  # lowest IoU of an object, and of background
 SAMPLED, SAMPLED_FOREGROUND = 128, 32  # of an image's patches
 CANDIDATES = 200  # boxes of a class that enter NMS
 
@@ -53,7 +53,7 @@ class BoxHead(nn.Module):
 
 
 class FastRcnn(nn.Module):
-    """The trunk of Deep Patch Learning with the head of a supervised detector.
+    """The backbone and patch layers of Deep Patch Learning with the head of a supervised detector.
 
     Of its `Scores`, `patches` (P, C) are the logits of the class probabilities, `discovery` (I, C) their maxima, and
     `parts` (P, C + 1 + 4C) the head's raw outputs.
@@ -67,7 +67,7 @@ class FastRcnn(nn.Module):
         self.discovery = discovery
 
     def forward(self, batch: Batch, chunk: int | None = None) -> Scores:
-        """Return the scores of a batch; `chunk` patches at a time pass the patch layers, to bound memory."""
+        """Return the scores of a batch; the patch layers take `chunk` patches at a time, to bound memory."""
         maps = self.backbone(batch.images, batch.sizes if batch.padded else None)
         chunk = chunk or max(len(batch.patches), 1)
         parts = zip(batch.patches.split(chunk), batch.patch_image.split(chunk), strict=True)
@@ -100,16 +100,16 @@ def probability_logits(scores: Tensor) -> Tensor:
     return (scores - rest)[:, :-1]
 
 
-class Targets(NamedTuple):
-    """What each patch should say: its class (P,), the number of classes meaning background; its weight (P,); offsets (P, 4)."""
+class PatchTargets(NamedTuple):
+    """The target of each patch: class (P,), where C is background; weight in the loss (P,); offsets (P, 4)."""
 
     classes: Tensor
     weights: Tensor
     offsets: Tensor
 
 
-class Truth(NamedTuple):
-    """The true boxes of a batch: (G, 4) in pixels of its images, their images' indices, classes and whether difficult (G,)."""
+class BatchTruth(NamedTuple):
+    """The true boxes of a batch: (G, 4) in pixels of its images; image index, class and whether difficult, each (G,)."""
 
     boxes: Tensor
     image: Tensor
@@ -117,29 +117,28 @@ class Truth(NamedTuple):
     difficult: Tensor
 
 
-def patch_targets(patches: Tensor, patch_image: Tensor, images: int, truth: Truth, classes: int) -> Targets:
+def patch_targets(patches: Tensor, patch_image: Tensor, images: int, truth: BatchTruth, classes: int) -> PatchTargets:
     """Return the targets of patches (P, 4).
 
-    A patch takes the class of the true box it overlaps most, from an IoU of 0.5 on; from 0.1 on it is background; below
-    it is left out, as is one that overlaps a difficult object by 0.5 and no other. Instead of drawing 128 patches an
-    image, a quarter of them objects at most, each patch is weighted by the chance of being drawn: the same loss in the
-    mean, without the noise.
+    A patch has the class of the true box with the highest IoU, if that is at least 0.5. From 0.1 it is background; below it has
+    no weight, nor has one that only a difficult object reaches. Fast R-CNN draws 128 patches per image, at most a quarter of
+    them objects; here each patch is weighted by its probability of being drawn: the same expected loss, without the noise.
     """
     if not len(truth.boxes):
         nothing = torch.full_like(patch_image, classes)
-        return Targets(nothing, patches.new_zeros(len(patches)), torch.zeros_like(patches))
-    overlap = box_iou(patches, truth.boxes.to(patches)).masked_fill(patch_image[:, None] != truth.image, 0)  # (P, G)
-    best, which = overlap.masked_fill(truth.difficult, 0).max(dim=1)
-    hidden = overlap.masked_fill(~truth.difficult, 0).amax(dim=1) >= FOREGROUND
+        return PatchTargets(nothing, patches.new_zeros(len(patches)), torch.zeros_like(patches))
+    iou = box_iou(patches, truth.boxes.to(patches)).masked_fill(patch_image[:, None] != truth.image, 0)  # (P, G)
+    best, which = iou.masked_fill(truth.difficult, 0).max(dim=1)
+    hidden = iou.masked_fill(~truth.difficult, 0).amax(dim=1) >= FOREGROUND
     objects = best >= FOREGROUND
     background = (best >= BACKGROUND) & ~objects & ~hidden
     wanted = torch.where(objects, truth.classes[which], classes)
     offsets = encoded(patches, truth.boxes.to(patches)[which])
-    return Targets(wanted, chance_of_being_drawn(objects, background, patch_image, images), offsets)
+    return PatchTargets(wanted, chance_of_being_drawn(objects, background, patch_image, images), offsets)
 
 
 def chance_of_being_drawn(objects: Tensor, background: Tensor, patch_image: Tensor, images: int) -> Tensor:
-    """Return the weight (P,) of each patch in the mean over its image's drawn ones; those of an image add up to 1."""
+    """Return the weight (P,) of each patch in the mean over the drawn patches of its image; they add up to 1 per image."""
 
     def count(mask: Tensor) -> Tensor:
         return torch.zeros(images, device=mask.device).index_add(0, patch_image, mask.float())
@@ -152,8 +151,8 @@ def chance_of_being_drawn(objects: Tensor, background: Tensor, patch_image: Tens
     return each[True][patch_image] * objects + each[False][patch_image] * background
 
 
-def detection_losses(scores: Tensor, offsets: Tensor, targets: Targets, images: int) -> dict[str, Tensor]:
-    """Return the cross entropy of classes (P, C + 1) and the smooth L1 loss of offsets (P, C, 4), in the mean over images."""
+def detection_losses(scores: Tensor, offsets: Tensor, targets: PatchTargets, images: int) -> dict[str, Tensor]:
+    """Return the cross entropy of classes (P, C + 1) and the smooth L1 loss of offsets (P, C, 4), averaged over images."""
     background = offsets.shape[1]
     entropy = F.cross_entropy(scores, targets.classes, reduction="none")  # (P,)
     column = targets.classes.clamp(max=background - 1)
@@ -167,14 +166,14 @@ def detection_losses(scores: Tensor, offsets: Tensor, targets: Targets, images: 
 
 
 class SupervisedTrainer(Trainer):
-    """A training that is told the true boxes. They stand among the patches too, as in Fast R-CNN."""
+    """A trainer with the true boxes as targets. They are also added to the patches, as in Fast R-CNN."""
 
     def __init__(self, *arguments: Any, truth: Sequence[TrueBoxes], **options: Any) -> None:
         super().__init__(*arguments, **options)
         self.truth = truth
 
     def terms(self, batch: Batch, labels: Tensor, samples: Sequence[Sample]) -> dict[str, Tensor]:
-        """Return the loss terms of one pass: `classes` and `boxes`."""
+        """Return the loss terms of one micro-batch: `classes` and `boxes`."""
         truth = self.boxes_of(batch, samples)
         sure = ~truth.difficult
         batch = batch._replace(
@@ -187,13 +186,13 @@ class SupervisedTrainer(Trainer):
         targets = patch_targets(batch.patches, batch.patch_image, len(samples), truth, offsets.shape[1])
         return detection_losses(scores, offsets, targets, len(samples))
 
-    def boxes_of(self, batch: Batch, samples: Sequence[Sample]) -> Truth:
-        """Return the true boxes of the images of a pass, scaled and mirrored as they are seen."""
+    def boxes_of(self, batch: Batch, samples: Sequence[Sample]) -> BatchTruth:
+        """Return the true boxes of the images of a micro-batch, scaled and flipped as the images are."""
         seen = batch.sizes.tolist()
         boxes = [self._seen(sample, *size) for sample, size in zip(samples, seen, strict=True)]
         truth = [self.truth[sample.image] for sample in samples]
         device = batch.patches.device
-        return Truth(
+        return BatchTruth(
             torch.from_numpy(np.concatenate(boxes)).to(device),
             torch.from_numpy(np.repeat(np.arange(len(samples)), [len(each) for each in boxes])).to(device),
             torch.from_numpy(np.concatenate([one.classes for one in truth])).to(device),
@@ -207,7 +206,7 @@ class SupervisedTrainer(Trainer):
 
 
 class Detector(Model):
-    """A model whose patches move: every class has its own box for each patch."""
+    """A model with box regression: every class has its own box for each patch."""
 
     def begin(self, images: Sequence[ImageInput]) -> list[ImageScores]:
         """Return the scores of images that share a micro-batch."""
@@ -227,7 +226,7 @@ class Detector(Model):
         boxes = inside(decoded(patches, offsets), height, width)  # (P, C, 4)
         logits = torch.from_numpy(scores.patches) / len(self.scales)  # (P, C)
         best = boxes[logits.argmax(dim=0), torch.arange(len(self.classes))]
-        found, classes, found_scores = self._separated(boxes, logits)
+        found, classes, found_scores = self._after_nms(boxes, logits)
         return Prediction(
             name=image.name,
             classes=self.classes,
@@ -241,7 +240,7 @@ class Detector(Model):
             best_boxes=best.numpy(),
         )
 
-    def _separated(self, boxes: Tensor, logits: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+    def _after_nms(self, boxes: Tensor, logits: Tensor) -> tuple[Tensor, Tensor, Tensor]:
         """Return boxes (B, 4), classes (B,) and scores (B,) after NMS within each class, best first."""
         top, rows = logits.topk(min(CANDIDATES, len(logits)), dim=0)  # (N, C)
         columns = torch.arange(logits.shape[1]).expand_as(rows)

@@ -1,6 +1,6 @@
-"""Hypotheses-CNN-Pooling, the paper's figure (b): each patch is cropped from the image and passes the whole CNN on its own.
+"""Hypotheses-CNN-Pooling, the paper's figure (b): each patch is cropped from the image and goes through the whole CNN.
 
-Nothing is shared between the patches of an image. That is what the SPP layer of the paper saves.
+Nothing is shared between the patches of an image; the paper's SPP layer saves that work.
 """
 
 import torch
@@ -16,7 +16,7 @@ from deep_patch_learning.model.network import DeepPatchNet, Scores
 from deep_patch_learning.model.patch_features import ConvolutionalStage
 
 SIDE_IN_CELLS = 14  # 224 pixels at stride 16, what ImageNet's networks were trained with
-CROPS_AT_ONCE = 128  # in testing; a crop takes far more memory than a patch of a shared map
+CROPS_AT_ONCE = 128  # in testing; a crop needs far more memory than a patch of a shared map
 
 
 class HypothesesCnn(nn.Module):
@@ -33,7 +33,7 @@ class HypothesesCnn(nn.Module):
         self.side = side
 
     def forward(self, batch: Batch, chunk: int | None = None) -> Scores:
-        """Return the scores of a batch; every patch is a hypothesis. With `chunk`, few crops pass the network at a time."""
+        """Return the scores of a batch; every patch is a hypothesis. With `chunk`, the network takes few crops at a time."""
         images = edges_repeated(batch.images, batch.sizes) if batch.padded else batch.images
         chunk = min(chunk, CROPS_AT_ONCE) if chunk else max(len(batch.patches), 1)
         parts = zip(batch.patches.split(chunk), batch.patch_image.split(chunk), strict=True)
@@ -45,7 +45,7 @@ class HypothesesCnn(nn.Module):
         return Scores(None, discovery, patches, None)
 
     def features(self, crops: Tensor) -> Tensor:
-        """Return the features (P, K) of crops (P, 3, side, side): all layers, none of them shared between crops."""
+        """Return the features (P, K) of crops (P, 3, side, side): all layers, on each crop alone."""
         maps = self.backbone(crops)
         if isinstance(self.patch_features, ConvolutionalStage):
             return self.patch_features(maps)
@@ -54,7 +54,7 @@ class HypothesesCnn(nn.Module):
 
 
 def build_hcp(parts: DeepPatchNet, width: int, classes: int) -> HypothesesCnn:
-    """Return the network made of another's backbone and patch layers, with a new classifier of hypotheses."""
+    """Return HCP with another network's backbone and patch layers, and a new classifier of hypotheses."""
     head = DiscoveryHead(width, classes)
     side = SIDE_IN_CELLS * parts.backbone.stride
     size: int = parts.pool.size  # type: ignore[assignment]
@@ -71,7 +71,7 @@ def cropped(images: Tensor, patches: Tensor, patch_image: Tensor, side: int) -> 
 def edges_repeated(images: Tensor, sizes: Tensor) -> Tensor:
     """Return padded images (I, 3, H, W) with their last rows and columns repeated over the padding.
 
-    A crop at the edge then takes what it would take from the image alone, where sampling stops at the last pixel.
+    A crop at the edge then equals that of the image alone, where sampling stops at the last pixel.
     """
     height, width = images.shape[2:]
     rows = torch.arange(height, device=images.device).minimum(sizes[:, :1] - 1)  # (I, H)

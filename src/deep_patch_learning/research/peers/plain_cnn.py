@@ -17,7 +17,7 @@ class PlainCnn(nn.Module):
     """A backbone's maps, its last layers on the whole image, and a linear classifier.
 
     A residual network's last stage slides over the whole map at its natural stride and is averaged over the image's own area.
-    A network with fc6 and fc7 takes the whole image as its one patch, pooled by the SPP layer.
+    A network with fc6 and fc7 has the whole image as its only patch, pooled by the SPP layer.
     """
 
     def __init__(
@@ -31,7 +31,7 @@ class PlainCnn(nn.Module):
         self._guard = PaddingGuard(patch_features.stage) if isinstance(patch_features, ConvolutionalStage) else None
 
     def forward(self, batch: Batch, chunk: int | None = None) -> Scores:
-        """Return the image scores of a batch; its patches are not looked at, and `chunk` changes nothing."""
+        """Return the image scores of a batch; its patches and `chunk` are not used."""
         features = self.features(batch)  # (I, K)
         with torch.autocast(features.device.type, enabled=False):
             features = features if features.dtype == torch.float64 else features.float()
@@ -52,7 +52,7 @@ class PlainCnn(nn.Module):
 
 
 def build_plain(parts: DeepPatchNet, width: int, classes: int) -> PlainCnn:
-    """Return the plain CNN made of a network's backbone and patch layers, with a new classifier."""
+    """Return the plain CNN with another network's backbone and patch layers, and a new classifier."""
     classifier = nn.Linear(width, classes)
     nn.init.normal_(classifier.weight, std=0.01)
     nn.init.zeros_(classifier.bias)
@@ -71,7 +71,7 @@ def divided_up(numbers: Tensor, divisor: int) -> Tensor:
 
 
 def own_cells(batch: Batch, maps: Tensor, stride: int) -> Tensor:
-    """Return how many rows and columns of a residual network's maps are each image's own: (I, 2)."""
+    """Return the rows and columns of a residual network's maps that belong to each image, without padding: (I, 2)."""
     found, wanted = tuple(maps.shape[2:]), tuple(-(-side // stride) for side in batch.images.shape[2:])
     if found != wanted:
         raise ModelError(f"images of {tuple(batch.images.shape[2:])} pixels gave maps of {found} cells, not {wanted}")

@@ -1,6 +1,6 @@
-"""Frozen features of the whole image and linear support vector machines: what the pretrained network knows by itself.
+"""Linear support vector machines on frozen features of the whole image: what the pretrained network knows by itself.
 
-One machine a class, against all others, with the squared hinge. Unknown labels are left out of the machine of their class.
+One machine per class, against all others, with the squared hinge loss. Unknown labels are left out of their class's machine.
 """
 
 from collections.abc import Iterator, Sequence
@@ -24,7 +24,7 @@ FOLDS = 3
 
 
 class FrozenCnn(PlainCnn):
-    """The plain CNN with features of length 1, so that the mean over scales of its scores is the score of the mean feature."""
+    """The plain CNN with features of length 1; the mean score over scales is then the score of the mean feature."""
 
     def features(self, batch: Batch) -> Tensor:
         """Return one feature vector of length 1 for each whole image: (I, K)."""
@@ -32,14 +32,14 @@ class FrozenCnn(PlainCnn):
 
 
 def build_frozen(parts: DeepPatchNet) -> FrozenCnn:
-    """Return the network whose scores are its features themselves, until it is given the classifier of `machines`."""
+    """Return the network whose scores are its features; its classifier comes from `machines`."""
     network = FrozenCnn(parts.backbone, parts.pool, parts.patch_features, nn.Identity())
     network.requires_grad_(False)
     return network
 
 
 def features_of(model: Model, images: TaggedImages, images_per_micro_batch: int = 4) -> Iterator[np.ndarray]:
-    """Yield the features (K,) of each image, in the mean over the model's scales; the model's scores must be features."""
+    """Yield the features (K,) of each image, averaged over the model's scales; the model's scores must be features."""
     for first in range(0, len(images), images_per_micro_batch):
         together = range(first, min(first + images_per_micro_batch, len(images)))
         pixels = [images.read(index) for index in together]
@@ -56,7 +56,7 @@ def features_of(model: Model, images: TaggedImages, images_per_micro_batch: int 
 def machines(
     features: Tensor, labels: Tensor, seed: int = 0, costs: Sequence[float] = COSTS
 ) -> tuple[nn.Linear, float]:
-    """Return the linear machines of all classes and the one of `costs` that cross-validation chose for them."""
+    """Return the linear machines of all classes, and their cost as cross-validation chose it."""
     cost = choose_cost(features, labels, seed, costs)
     weight, bias = fit(features, labels, cost)
     linear = nn.Linear(*weight.shape[::-1])
@@ -65,10 +65,10 @@ def machines(
 
 
 def fit(features: Tensor, labels: Tensor, cost: float, steps: int = 300) -> tuple[Tensor, Tensor]:
-    """Return weights (C, K) and biases (C,) of one machine a class: the least |w|^2 / 2 + cost * sum max(0, 1 - y s)^2.
+    """Return weights (C, K) and biases (C,) of one machine per class, which minimise |w|^2 / 2 + cost * sum max(0, 1 - y s)^2.
 
-    `features` (I, K); `labels` (I, C) hold 1 present, 0 absent, -1 unknown. Biases are not held back. A class of which no
-    image is known to be present (or absent) gets the constant score -1 (or 1).
+    `features` (I, K); `labels` (I, C) hold 1 present, 0 absent, -1 unknown. Biases are not regularised. A class that is
+    present (or absent) in no image gets the constant score -1 (or 1).
     """
     features, labels = features.double(), labels.to(features.device)
     sign = torch.where(labels == PRESENT, 1.0, -1.0).double()  # (I, C)
@@ -99,7 +99,7 @@ def fit(features: Tensor, labels: Tensor, cost: float, steps: int = 300) -> tupl
 
 
 def choose_cost(features: Tensor, labels: Tensor, seed: int = 0, costs: Sequence[float] = COSTS) -> float:
-    """Return the cost with the best mean average precision on training images that were held out in turn."""
+    """Return the cost with the best mean average precision in cross-validation on the training images."""
     fold = torch.from_numpy(np.random.default_rng(seed).permutation(len(features)) % FOLDS).to(features.device)
     labels = labels.to(features.device)
     found = []
@@ -116,7 +116,7 @@ def choose_cost(features: Tensor, labels: Tensor, seed: int = 0, costs: Sequence
 
 
 def whole_image_boxes(paths: Sequence[Path], classes: int) -> np.ndarray:
-    """Return the box of each class in each image (I, C, 4): all of the image."""
+    """Return the whole image as the box of each class in each image: (I, C, 4)."""
     sizes = [image_size(path) for path in paths]
     boxes = np.array([[0, 0, width, height] for height, width in sizes], np.float32).reshape(-1, 1, 4)
     return np.repeat(boxes, classes, axis=1)

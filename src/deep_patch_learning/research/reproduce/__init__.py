@@ -1,1 +1,1 @@
-"""The paper's tables, trained and measured here, beside the paper's figures."""
+"""`dpl reproduce`: the paper's tables, trained and measured here, beside the paper's figures."""

@@ -1,4 +1,4 @@
-"""The paper's two figures as PNG files: patterns that part filters respond to, and right and wrong discoveries."""
+"""The paper's two figures as PNG files: the strongest patches of part filters, and correct and wrong discoveries."""
 
 from collections import Counter
 from collections.abc import Iterator, Sequence
@@ -8,19 +8,20 @@ from pathlib import Path
 import numpy as np
 from PIL import Image, ImageDraw, ImageFont
 
+from deep_patch_learning.common.boxes import box_iou
 from deep_patch_learning.common.drawing import RIGHT, TRUE, WRONG, Colour, draw_boxes, draw_verdict
 from deep_patch_learning.data.dataset import PRESENT, TaggedImages
 from deep_patch_learning.data.truth import TrueBoxes
+from deep_patch_learning.evaluation.matching import overlaps
 from deep_patch_learning.inference.model import ImageInput, Model
+from deep_patch_learning.inference.part_filters import FilterPatches, strongest_patches
 from deep_patch_learning.inference.stream import predict_prepared
 from deep_patch_learning.patches.prepare import Prepared
-from deep_patch_learning.report.images import Find, judge
-from deep_patch_learning.report.parts import FilterPatches, strongest_patches
 
 
 @dataclass(frozen=True)
 class SheetRow:
-    """One row of a figure: its label, a second line under it, and its tiles; None leaves a place empty."""
+    """One row of a figure: its label, a note under it, and its tiles; None is an empty place."""
 
     label: str
     note: str
@@ -36,8 +37,8 @@ BLUE: Colour = (30, 110, 240)
 
 
 DISCOVERY_TILE = (212, 159)  # 4 : 3, as most photographs
-EACH = 3  # right and wrong ones in a row
-TRIED = 60  # images of each class among which they are drawn
+EACH = 3  # correct ones in a row, and wrong ones
+TRIED = 60  # images of each class that they are drawn from
 
 
 def discoveries(
@@ -47,10 +48,9 @@ def discoveries(
     classes: Sequence[str] = SHOWN_CLASSES,
     seed: int = 0,
 ) -> Image.Image | None:
-    """Return right and wrong discoveries, a row per class; None when no image shows any of the classes.
+    """Return correct and wrong discoveries, one row per class; None when no image shows any of the classes.
 
-    The images are drawn at random, never chosen by their looks. A row's note is the share of right ones among those looked
-    at, since the row itself shows as many wrong as right.
+    The images are drawn at random. A row shows as many wrong ones as correct ones; its note has the true share.
     """
     rng = np.random.default_rng(seed)
     rows = []
@@ -64,7 +64,7 @@ def discoveries(
     if not rows:
         return None
     legend: Legend = [
-        (RIGHT, "right: overlap with a true box of at least 0.5"),
+        (RIGHT, "right: IoU with a true box of at least 0.5"),
         (WRONG, "wrong"),
         (TRUE, "true boxes"),
         (None, "images drawn at random"),
@@ -82,27 +82,27 @@ def _discovery_row(
     found: dict[bool, list[Image.Image]] = {True: [], False: []}
     count = 0
     for place, (number, prediction) in enumerate(zip(chosen, predictions, strict=True)):
-        find = next(one for one in judge(prediction, images.labels[place], truth[number]) if one.class_index == index)
-        if find.right is None:
-            continue
-        count += find.right
-        if len(found[find.right]) < EACH:
-            true_boxes = truth[number].of_class(index)
-            found[find.right].append(discovery_tile(images.read(place), find, true_boxes))
+        if prediction.best_boxes is None:
+            raise ValueError("discoveries need a network with a discovery head")
+        box, true_boxes = prediction.best_boxes[index], truth[number].of_class(index)
+        right = bool(overlaps(box_iou(box[None], true_boxes).max(), 0.5, strict=False))
+        count += right
+        if len(found[right]) < EACH:
+            found[right].append(discovery_tile(images.read(place), box, right, true_boxes))
     tiles: list[Image.Image | None] = []
     for kind in (True, False):
         tiles += [*found[kind], *[None] * (EACH - len(found[kind]))]
     return SheetRow(name, f"{count} of {len(chosen)} right", tuple(tiles))
 
 
-def discovery_tile(image: np.ndarray, find: Find, true_boxes: np.ndarray) -> Image.Image:
-    """Return a tile with the found box in green or red and the true ones dashed; nothing of a box is cut away."""
-    boxes = np.concatenate([np.array(find.box, np.float64).reshape(1, 4), true_boxes])
+def discovery_tile(image: np.ndarray, box: np.ndarray, right: bool, true_boxes: np.ndarray) -> Image.Image:
+    """Return a tile with the found box in green or red and the true ones dashed; every box is whole."""
+    boxes = np.concatenate([np.array(box, np.float64).reshape(1, 4), true_boxes])
     height, width = image.shape[:2]
     window = fitting_window((width, height), boxes, DISCOVERY_TILE)
     tile, factor = view(image, window, DISCOVERY_TILE)
     moved = (boxes - np.tile(window[:2], 2)) * factor
-    return draw_verdict(tile, moved[:1], [bool(find.right)], None, moved[1:], scale=1.6)
+    return draw_verdict(tile, moved[:1], [right], None, moved[1:], scale=1.6)
 
 
 # -- patterns
@@ -111,12 +111,12 @@ def discovery_tile(image: np.ndarray, find: Find, true_boxes: np.ndarray) -> Ima
 PATTERN_TILE = (112, 112)
 PER_FILTER = 9
 PATTERNS = 8
-SEARCHED = 400  # images among which a filter's strongest patches are looked for
-AROUND = 1.35  # how much wider than the patch its surroundings are shown
+SEARCHED = 400  # images searched for a filter's strongest patches
+AROUND = 1.35  # side of a tile as a multiple of the patch's
 
 
 def patterns(model: Model, prepared: Prepared, count: int = PATTERNS) -> Image.Image | None:
-    """Return the strongest patches of some part filters, a row per filter; None for a network without part filters.
+    """Return the strongest patches of some part filters, one row per filter; None for a network without part filters.
 
     The filters are those whose strongest patches most often come from images of one class; see `purest`.
     """
@@ -135,7 +135,7 @@ def patterns(model: Model, prepared: Prepared, count: int = PATTERNS) -> Image.I
     rows = []
     for one, pure in found:
         tiles = tuple(pattern_tile(images.read(place[patch.image]), patch.box) for patch in one.patches)
-        rows.append(SheetRow(one.speaks_for, f"filter {one.filter}, {pure} of {len(tiles)}", tiles))
+        rows.append(SheetRow(one.class_name, f"filter {one.filter}, {pure} of {len(tiles)}", tiles))
     legend: Legend = [
         (BLUE, "the patch that a filter responds to most, of each image; strongest first"),
         (None, "n of m: from images with that tag"),
@@ -144,21 +144,22 @@ def patterns(model: Model, prepared: Prepared, count: int = PATTERNS) -> Image.I
 
 
 def purest(found: Sequence[FilterPatches], images: TaggedImages) -> list[tuple[FilterPatches, int]]:
-    """Return filters with how many of their patches come from images tagged with the class they speak for, purest first.
+    """Return filters with the number of their patches from images tagged with the filter's class, purest first.
 
-    A class's second filter counts as a quarter less pure than it is, its third as two quarters, so that the first ones differ.
+    The second filter of a class ranks as a quarter less pure than it is, the third as two quarters, so that the first ones
+    differ in class.
     """
     place = {name: index for index, name in enumerate(images.names)}
     counted = []
     for one in found:
-        column = images.classes.index(one.speaks_for)
+        column = images.classes.index(one.class_name)
         counted.append((one, sum(int(images.labels[place[p.image], column] == PRESENT) for p in one.patches)))
     counted.sort(key=lambda pair: (-pair[1] / len(pair[0].patches), -pair[0].strength))
     before: Counter[str] = Counter()
     worth = {}
     for one, pure in counted:
-        worth[one.filter] = pure / len(one.patches) - before[one.speaks_for] / 4
-        before[one.speaks_for] += 1
+        worth[one.filter] = pure / len(one.patches) - before[one.class_name] / 4
+        before[one.class_name] += 1
     return sorted(counted, key=lambda pair: -worth[pair[0].filter])
 
 
@@ -167,7 +168,7 @@ def pattern_tile(image: np.ndarray, box: Sequence[float]) -> Image.Image:
     x1, y1, x2, y2 = map(float, box)
     height, width = image.shape[:2]
     side = max(x2 - x1, y2 - y1) * AROUND
-    side = min(side, max(max(x2 - x1, y2 - y1), float(min(width, height))))  # rather less around it than a border
+    side = min(side, max(max(x2 - x1, y2 - y1), float(min(width, height))))  # less context rather than a border
     left, top = placed(x1, x2, side, width), placed(y1, y2, side, height)
     tile, factor = view(image, (left, top, left + side, top + side), PATTERN_TILE)
     moved = (np.array([[x1, y1, x2, y2]]) - (left, top, left, top)) * factor
@@ -177,7 +178,7 @@ def pattern_tile(image: np.ndarray, box: Sequence[float]) -> Image.Image:
 def write_images(
     model: Model, prepared: Prepared, truth: Sequence[TrueBoxes] | None, folder: Path, name: str
 ) -> list[Path]:
-    """Return the files of the figures, after writing those that the network and the data allow."""
+    """Return the files written: the figures that the network and the data allow."""
     made = {
         "patterns": patterns(model, prepared),
         "discoveries": None
@@ -201,10 +202,10 @@ Legend = Sequence[tuple[Colour | None, str]]
 
 
 def sheet(rows: Sequence[SheetRow], legend: Legend, tile: tuple[int, int], halves: bool = False) -> Image.Image:
-    """Return the figure: rows of tiles of one size, each with its label on the left, and a line of legend below.
+    """Return the figure: rows of tiles of one size, each with its label on the left, and a legend below.
 
-    `legend` holds pairs of a colour, drawn as a small outlined square before its words, and the words; None has no square.
-    With `halves`, a wider gap parts the left half of the columns from the right one.
+    `legend` holds pairs of a colour, drawn as a small outlined square, and a text; None has no square.
+    With `halves`, a wider gap separates the left half of the columns from the right one.
     """
     width, height = tile
     columns = max(len(row.tiles) for row in rows)
@@ -226,19 +227,19 @@ def sheet(rows: Sequence[SheetRow], legend: Legend, tile: tuple[int, int], halve
 
 
 def tile_left(column: int, columns: int, width: int, halves: bool = False) -> int:
-    """Return the first pixel of a tile's column."""
+    """Return the left edge of a column of tiles, in pixels."""
     return MARGIN + LABEL + column * (width + GAP) + (BREAK if halves and column >= columns / 2 else 0)
 
 
 def sheet_size(rows: int, columns: int, tile: tuple[int, int], halves: bool = False) -> tuple[int, int]:
-    """Return the width and height of a figure of so many rows and columns."""
+    """Return the width and height of a figure with this many rows and columns."""
     width, height = tile
     right = tile_left(columns - 1, columns, width, halves) + width
     return right + MARGIN, 2 * MARGIN + rows * height + (rows - 1) * GAP + LEGEND
 
 
 def _with_legend(canvas: Image.Image, legend: Legend, left: int, middle: int) -> Image.Image:
-    """Return the figure with its legend: a small square of each colour, dashed for the true boxes, and its words."""
+    """Return the figure with its legend: a small square of each colour, dashed for true boxes, and its text."""
     font = _font(15)
     for colour, words in legend:
         if colour is not None:
@@ -259,9 +260,9 @@ def _font(size: int) -> ImageFont.FreeTypeFont | ImageFont.ImageFont:
 def fitting_window(
     size: tuple[int, int], boxes: np.ndarray, tile: tuple[int, int]
 ) -> tuple[float, float, float, float]:
-    """Return the part of an image to show, of the tile's proportions: as much as fits, around all boxes.
+    """Return the largest window of the tile's aspect ratio in the image that contains all boxes.
 
-    Where no part of these proportions holds the boxes, the window reaches beyond the image, which leaves a border.
+    Where no such window exists, the window exceeds the image, which leaves a border.
     """
     width, height = size
     ratio = tile[0] / tile[1]
@@ -273,7 +274,7 @@ def fitting_window(
 
 
 def placed(low: float, high: float, span: float, length: float) -> float:
-    """Return where a window of `span` begins: around low to high, inside 0 to length, or centred where it is longer."""
+    """Return the start of a window of `span`: centred on low to high, inside 0 to length; centred on that if it is longer."""
     if span >= length:
         return (length - span) / 2
     return float(np.clip((low + high - span) / 2, 0, length - span))
@@ -282,7 +283,7 @@ def placed(low: float, high: float, span: float, length: float) -> float:
 def view(
     image: np.ndarray, window: tuple[float, float, float, float], tile: tuple[int, int]
 ) -> tuple[Image.Image, float]:
-    """Return the window of an image at a tile's size, with a plain border where it reaches beyond, and its scale."""
+    """Return a window of an image at the tile's size, with a plain border beyond the image, and its scale."""
     factor = tile[0] / (window[2] - window[0])
     height, width = image.shape[:2]
     x1, y1 = max(0.0, window[0]), max(0.0, window[1])

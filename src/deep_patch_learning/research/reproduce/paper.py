@@ -1,9 +1,9 @@
-"""The paper's figures: every row that a reproduction is held against. Percentages; seconds and hours on a GTX Titan X."""
+"""The paper's figures, which a reproduction is compared with. Percentages; seconds and hours on a GTX Titan X."""
 
 from typing import NamedTuple
 
 ALEXNET, VGG16 = "DPL-AlexNet", "DPL-VGG16"
-SAMPLES = 80_000  # of an image in training; VGG16 has 10,000 more before them, in which the heads alone are trained
+SAMPLES = 80_000  # in training; VGG16 has 10,000 more before them, which train the heads only
 IMAGES = {2007: {"trainval": 5011, "test": 4952}, 2012: {"trainval": 11540, "test": 10991}}
 SINGLE_SCALE = 600
 CLASSES = (
@@ -13,13 +13,13 @@ CLASSES = (
 
 
 class ClassRow(NamedTuple):
-    """A row of a table by class: its mean as printed, and the figure of each class in the order of CLASSES."""
+    """A row of a per-class table: its mean as printed, and the figure of each class in the order of CLASSES."""
 
     mean: float
     classes: tuple[float, ...]
 
     def of(self, name: str) -> float | None:
-        """Return the figure of a class, or None for a class that VOC does not have."""
+        """Return the figure of a class, or None for a class that is not in VOC."""
         return self.classes[CLASSES.index(name)] if name in CLASSES else None
 
 
@@ -108,7 +108,7 @@ PATCHES = {
 HCP = Ablation(82.7, None, 2.75, 3.0)  # of AlexNet
 
 
-# Mean average precision of the peers that the paper names, by the network that they use.
+# Mean average precision of the peers in the paper, by network.
 PEERS: dict[int, dict[str, dict[str, float]]] = {
     2007: {"hcp": {ALEXNET: 82.7, VGG16: 90.9}, "svm": {VGG16: 89.3}},
     2012: {"hcp": {ALEXNET: 81.8, VGG16: 90.5}, "svm": {VGG16: 89.0}},
@@ -116,7 +116,7 @@ PEERS: dict[int, dict[str, dict[str, float]]] = {
 
 
 class Time(NamedTuple):
-    """Hours of one training, and seconds per test image with Selective Search and, where the paper says so, without."""
+    """Hours of one training, and seconds per test image with Selective Search and, where the paper has it, without."""
 
     training_hours: float
     seconds_with_patches: float
@@ -128,5 +128,5 @@ HCP_SECONDS = {ALEXNET: 3.0, VGG16: 10.0}  # per test image, beside DPL of the s
 
 
 def counterpart(backbone: str) -> str | None:
-    """Return the paper's network that a backbone stands for, or None where it has no such network."""
+    """Return the paper's network that corresponds to a backbone, or None."""
     return {"caffenet": ALEXNET, "alexnet": ALEXNET, "vgg16": VGG16, "vgg16-caffe": VGG16}.get(backbone)

@@ -1,0 +1,277 @@
+"""`dpl train`: tags in, a run folder out; the same call again resumes. True boxes are never read."""
+
+import dataclasses
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from deep_patch_learning.common.devices import usable_device
+from deep_patch_learning.common.errors import RunError
+from deep_patch_learning.common.progress import console
+from deep_patch_learning.data.checks.names import names_written_twice
+from deep_patch_learning.data.dataset import TaggedImages
+from deep_patch_learning.data.holdout import read_apart
+from deep_patch_learning.model.backbones.catalogue import check_name
+from deep_patch_learning.model.backbones.weights import check_source
+from deep_patch_learning.patches.prepare import Prepared, prepare
+from deep_patch_learning.recipe.build import recipe_patches
+from deep_patch_learning.recipe.presets import SELF_TRAINING_ROUND, choose
+from deep_patch_learning.recipe.recipe import Recipe
+from deep_patch_learning.recipe.sizing import choose_sized
+from deep_patch_learning.runs.folder import RunFolder
+from deep_patch_learning.training.fit import train_prepared
+
+if TYPE_CHECKING:
+    from deep_patch_learning.inference.model import Model
+    from deep_patch_learning.training.loop import Trainer
+    from deep_patch_learning.training.patch_layers import PatchLayers
+
+
+@dataclass(frozen=True)
+class Distillation:
+    """Patch layers filled from a classifier before the training, in the folder OUT-patch-layers.
+
+    `teacher` is imagenet, a torchvision name, or a file with its fc; `backbone` the teacher's network.
+    """
+
+    teacher: str = "imagenet"
+    backbone: str = "resnet50"
+    steps: int | None = None
+
+
+@dataclass(frozen=True)
+class TrainOptions:
+    """What `train` takes beside settings of the recipe.
+
+    `limit`: only the first images. `workers`: cores that make patches, all if not given. `devices`: how many GPUs share every
+    step. `pseudo_boxes_from`: finished runs whose boxes on these images the refinement learns from (a self-training round);
+    several agree on them. `distillation`: first fill the patch layers that the weights lack.
+    """
+
+    limit: int | None = None
+    workers: int | None = None
+    devices: int = 1
+    pseudo_boxes_from: Sequence[str | Path] = ()
+    distillation: Distillation | None = None
+
+
+@dataclass(frozen=True)
+class Run:
+    """A training that ended: its folder, the steps done, its figures, and the images that could not be read with the reason.
+
+    `finished` is false when Ctrl-C ended it early; the same call resumes it. `figures` is what `dpl train --json` prints; it
+    is empty in the processes that train together with the first.
+    """
+
+    folder: Path
+    steps: int = 0
+    figures: dict[str, Any] = field(default_factory=dict)
+    broken: list[tuple[Path, str]] = field(default_factory=list)
+    finished: bool = True
+
+    def load(self, device: str = "auto", scales: Sequence[int] | None = None) -> "Model":
+        """Return the trained model."""
+        from deep_patch_learning.commands.load import load
+
+        return load(self.folder, device, scales)
+
+
+def train(
+    data: str | Path,
+    out: str | Path,
+    *,
+    split: str | None = None,
+    val: str | float | None = None,
+    recipe: str | Recipe | None = None,
+    device: str = "auto",
+    **settings: Any,
+) -> Run:
+    """Return the run in the folder `out`, trained on the tags of `data`; a run that was begun there resumes.
+
+    `val` holds images out, a split's name or a share such as 0.1: weights that do well on their tags are kept, and calibrated
+    at the end. Without a `recipe` the machine decides: a large network with a GPU, else `fast`. `settings` are flat settings
+    of the recipe (steps=500, learning_rate=1e-4, seed=1, ...) and those of `TrainOptions` (limit, workers, devices,
+    pseudo_boxes_from, distillation).
+    """
+    names = [one.name for one in dataclasses.fields(TrainOptions)]
+    options = TrainOptions(**{name: settings.pop(name) for name in names if name in settings})
+    if isinstance(options.pseudo_boxes_from, str | Path):
+        options = dataclasses.replace(options, pseudo_boxes_from=[options.pseudo_boxes_from])
+    if options.pseudo_boxes_from:
+        if "seeds" in settings:
+            raise RunError("--pseudo-boxes-from and --set seeds: the boxes are the seeds. Give one of the two.")
+        settings = SELF_TRAINING_ROUND | settings
+    run = RunFolder(out)
+    if "backbone" in settings:
+        check_name(settings["backbone"])  # a recipe fits other settings to its backbone
+    wanted = _Wanted(recipe or _default_recipe(device, run), settings)
+    _check_at_once(wanted.recipe(), device, run, options)
+    images, held_out = _read(Path(data), split, val, wanted.seed, options)
+    chosen, layers = _size(wanted, images, run, options)
+    prepared = prepare(images, recipe_patches(chosen), workers=options.workers)
+    apart = None if held_out is None else prepare(held_out, recipe_patches(chosen), workers=options.workers)
+    source: dict[str, Any] = {"path": str(Path(data).resolve()), "split": split, "limit": options.limit}
+    if apart is not None:
+        share = isinstance(val, float)
+        source |= {"val_split": None if share else val, "val_share": val if share else None}
+    if layers is not None and not _distilled(prepared, layers, source, device):
+        return Run(run.folder, broken=prepared.broken, finished=False)
+    return _fit(_Ready(prepared, apart, chosen, run, source, device), options)
+
+
+@dataclass(frozen=True)
+class _Wanted:
+    """The recipe that the caller wants: a name or a recipe, and settings to change in it."""
+
+    base: str | Recipe
+    settings: dict[str, Any]
+
+    @property
+    def seed(self) -> int:
+        return int(self.settings.get("seed", self.base.seed if isinstance(self.base, Recipe) else 0))
+
+    def _parts(self) -> tuple[str, int, list[str], dict[str, Any]]:
+        settings = dict(self.settings)
+        heads = settings.pop("heads", "")
+        return heads if isinstance(heads, str) else ",".join(heads), self.seed, [], settings
+
+    def recipe(self) -> Recipe:
+        """Return the recipe as far as it is known before the images are."""
+        if isinstance(self.base, Recipe):
+            return self.base.replace(**self.settings)
+        return choose(self.base, *self._parts())
+
+    def sized(self, images: int, begun: Recipe | None) -> tuple[Recipe, str]:
+        """Return the recipe with steps that fit the images, and a line that says so; empty where nothing was fitted."""
+        if isinstance(self.base, Recipe):
+            return self.recipe(), ""
+        return choose_sized(self.base, *self._parts(), images, begun)
+
+
+def _default_recipe(device: str, run: RunFolder) -> str:
+    """Return the recipe for a caller who names none: that of the run which was begun, else the one for this machine."""
+    begun = run.begun_with()
+    if begun is not None:
+        return begun.name
+    if usable_device(device) != "cpu":
+        name, reason = "modern", "there is a GPU, so the network is a ResNet-50"
+    else:
+        name, reason = "fast", "there is no GPU, so the network is a small one whose weights are in the package"
+    console.print(f"recipe {name}: {reason}; --recipe changes it", markup=False, soft_wrap=True)
+    return name
+
+
+def _check_at_once(recipe: Recipe, device: str, run: RunFolder, options: TrainOptions) -> None:
+    """Raise what can be seen to be wrong before an hour of patches."""
+    check_name(recipe.backbone)
+    check_source(recipe.weights)
+    usable_device(device)
+    _check_pseudo_boxes(recipe, run, options)
+
+
+def _check_pseudo_boxes(
+    recipe: Recipe, run: RunFolder, options: TrainOptions, classes: tuple[str, ...] | None = None
+) -> None:
+    if recipe.seeds == "given":
+        from deep_patch_learning.training.self_training import check_teacher
+
+        check_teacher(recipe, run.folder, options.pseudo_boxes_from, classes)
+
+
+def _read(
+    data: Path, split: str | None, val: str | float | None, seed: int, options: TrainOptions
+) -> tuple[TaggedImages, TaggedImages | None]:
+    """Return the images to train on and those held out."""
+    val_split, val_share = (None, val) if isinstance(val, float) else (val, None)
+    return read_apart(data, split, val_split, val_share, seed, options.limit)
+
+
+def _size(
+    wanted: _Wanted, images: TaggedImages, run: RunFolder, options: TrainOptions
+) -> tuple[Recipe, "PatchLayers | None"]:
+    """Return the recipe in the size of these images and the distillation before it, after the last checks."""
+    _check_pseudo_boxes(wanted.recipe(), run, options, images.classes)
+    chosen, size = wanted.sized(len(images), run.begun_with())
+    layers = None
+    if options.distillation is not None:
+        from deep_patch_learning.training.patch_layers import before_training
+
+        distillation = options.distillation
+        layers = before_training(
+            "distil", chosen, run.folder, distillation.steps, distillation.teacher, distillation.backbone
+        )
+        assert layers is not None  # as a method is given
+        chosen = chosen.replace(weights=str(layers.weights))
+    run.check(chosen)
+    if size:
+        console.print(size, markup=False, soft_wrap=True)
+    for finding in names_written_twice(images.classes, images.labels):
+        said = f"{finding.title}: {finding.examples()}. {finding.fix}"
+        console.print(said, markup=False, soft_wrap=True, style="yellow")
+    return chosen, layers
+
+
+def _distilled(prepared: Prepared, layers: "PatchLayers", source: dict[str, Any], device: str) -> bool:
+    from deep_patch_learning.training.patch_layers import distil_patch_layers
+
+    return distil_patch_layers(prepared, layers, source, device) is not None
+
+
+@dataclass(frozen=True)
+class _Ready:
+    """What the training itself starts from."""
+
+    prepared: Prepared
+    held_out: Prepared | None
+    recipe: Recipe
+    run: RunFolder
+    source: dict[str, Any]
+    device: str
+
+
+def _fit(ready: _Ready, options: TrainOptions) -> Run:
+    """Return the run after its last step, calibrated where images were held out."""
+    prepared, recipe, run, source = ready.prepared, ready.recipe, ready.run, ready.source
+    device = None if ready.device == "auto" else ready.device
+    given = None
+    if recipe.seeds == "given":
+        from deep_patch_learning.training.self_training import find_pseudo_boxes
+
+        teachers = options.pseudo_boxes_from
+        given = find_pseudo_boxes(prepared, recipe, run.folder, teachers, device, options.workers)
+        source = source | ({"boxes_from": [str(Path(one).resolve()) for one in teachers]} if teachers else {})
+    extra: Any = {"devices": options.devices, "held_out": ready.held_out, "given": given}
+    trainer = train_prepared(prepared, recipe, run.folder, source, ready.device, **extra)
+    if not trainer.finished:
+        said = f"stopped at step {trainer.step} of {recipe.total_steps}. Repeat the command to resume."
+        console.print(said, markup=False, soft_wrap=True)
+        return Run(run.folder, trainer.step, broken=prepared.broken, finished=False)
+    said = f"{run.folder}: trained {trainer.step} steps on {len(prepared.images)} images"
+    console.print(said, markup=False, soft_wrap=True)
+    if not trainer.ranks.first:
+        return Run(run.folder, trainer.step, broken=prepared.broken)
+    figures = {"run": str(run.folder), "steps": trainer.step, "broken": len(prepared.broken)}
+    if ready.held_out is not None:
+        figures |= _finish_with_held_out(trainer, ready.held_out, source, device)
+    log = run.read_log()
+    return Run(run.folder, trainer.step, figures | {"loss": log[-1]["loss"] if log else None}, prepared.broken)
+
+
+def _finish_with_held_out(
+    trainer: "Trainer", held_out: Prepared, source: dict[str, Any], device: str | None
+) -> dict[str, Any]:
+    """Return which step's weights a finished training kept, and its calibration, which is made now unless it is there."""
+    from deep_patch_learning.commands.calibrate import calibrate_run
+    from deep_patch_learning.inference.calibration import read_calibration
+
+    if trainer.held_out is None:
+        raise ValueError("the training held nothing out")
+    kept = trainer.held_out.kept
+    ended = f"ended at step {trainer.step}: the mAP on held-out images fell clearly; " if trainer.ends_early else ""
+    said = f"{ended}kept the weights of step {kept.step}, mAP {kept.mean_ap:.1f} on held-out images"
+    console.print(said, markup=False, soft_wrap=True)
+    run = trainer.run
+    found = read_calibration(run.calibration, held_out.images.classes)
+    found = found or calibrate_run(run.folder, held_out, source, device)
+    return {"kept_step": kept.step, "held_out_mAP": kept.mean_ap, "calibration": found.as_dict()}
