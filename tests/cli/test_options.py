@@ -6,6 +6,7 @@ import sys
 from pathlib import Path
 
 import pytest
+from deep_patch_learning.research.reproduce.plan import YEARS
 from typer.testing import CliRunner
 
 import deep_patch_learning
@@ -16,7 +17,6 @@ from deep_patch_learning.common.errors import RunError
 from deep_patch_learning.labels.write import FORMATS
 from deep_patch_learning.patches import METHODS
 from deep_patch_learning.recipe.presets import RECIPES
-from deep_patch_learning.research.reproduce.plan import YEARS
 
 
 @pytest.mark.parametrize(
