@@ -106,7 +106,9 @@ def main() -> None:
                 for version, source in versions.items():
                     runs.setdefault((count, version), []).append(predict(source, images))
                     print(count, version, runs[count, version][-1], flush=True)
-    command = f"python benchmarks/predict_speed.py {given.data.name}"
+    against = f" --against {given.against.name}" if given.against is not None else ""
+    counts = " ".join(map(str, given.counts))
+    command = f"python benchmarks/predict_speed.py {given.data.name}{against} --counts {counts} --rounds {given.rounds}"
     about = {"command": command, "seed": 0, "machine": machine_name(), "date": date.today().isoformat()}
     rows = [row | about for row in rows_of(runs)]
     write_rows(RESULTS / "predict_speed.csv", rows)
