@@ -14,9 +14,8 @@ from PIL import Image
 from deep_patch_learning.common.errors import DataError, DplError
 from deep_patch_learning.inference.loading import load
 from deep_patch_learning.inference.model import ImageInput, Model
-from deep_patch_learning.inference.pipeline import Plan, plan_for, stream
 from deep_patch_learning.inference.prediction import Prediction
-from deep_patch_learning.inference.stream import predict_files, predict_prepared
+from deep_patch_learning.inference.stream import Plan, plan_for, predict_files, predict_prepared, stream
 from deep_patch_learning.patches.prepare import Prepared
 
 

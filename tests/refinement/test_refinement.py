@@ -41,10 +41,12 @@ def some_labels(images: int, seed: int) -> torch.Tensor:
 
 def some_refinement(seed: int, **options: int) -> Refinement:
     torch.manual_seed(seed)
-    # so wide that no two patches leave all of it silent: those would tie, and which of them is the seed would be left to chance
+    # so wide that no two patches leave all of it at 0: those would tie, and either could be the seed
     head = Refinement(5, CLASSES, hidden=32, regression=True, **options).double()
     for parameter in head.parameters():
-        torch.nn.init.normal_(parameter)
+        torch.nn.init.normal_(
+            parameter, std=0.3
+        )  # larger scores would give probabilities of 1 to the last bit, which tie
     return head
 
 

@@ -23,6 +23,7 @@ from deep_patch_learning.refinement.selection import BoxSelection
 from deep_patch_learning.refinement.targets import decoded, inside
 from deep_patch_learning.runs.checkpoint import read_checkpoint, save_checkpoint
 from deep_patch_learning.runs.folder import RunFolder
+from deep_patch_learning.training.early_stopping import _image_scores
 from deep_patch_learning.training.fit import train_prepared
 
 
@@ -225,3 +226,32 @@ def test_recipe_and_heads_by_name() -> None:
 def test_bad_settings(changes: dict, words: str) -> None:
     with pytest.raises(SettingError, match=words):
         Recipe().replace(**changes)
+
+
+def test_a_tags_score_is_the_one_behind_its_probability(refined_run: Path, small_prepared: Prepared) -> None:
+    """The two-stream head's logit is in the image's score, in the tag's score and in its probability, or in none of them."""
+    (image,) = images_of(small_prepared, 1)
+    for added in (False, True):
+        model = load(refined_run, "cpu").with_settings(two_stream_tags=added)
+        found = next(model.predict_images([image])).filter(min_probability=0)
+        heads = [found.classification_scores, found.discovery_scores, *([found.two_stream_scores] if added else [])]
+        assert (found.two_stream_scores is None) != added
+        np.testing.assert_allclose(found.image_scores, np.sum(heads, axis=0), rtol=1e-6)
+        np.testing.assert_allclose(found.tag_scores, np.mean(heads, axis=0, dtype=np.float64), rtol=1e-6)
+        for tag in found.tags:
+            assert tag.score == found.tag_scores[found.classes.index(tag.name)]
+            assert tag.probability == pytest.approx(1 / (1 + np.exp(-tag.score)), rel=1e-6)
+        order = [found.classes.index(tag.name) for tag in found.tags]
+        assert order == np.argsort(-found.image_scores, kind="stable").tolist()  # what ranks images ranks tags
+
+
+@pytest.mark.parametrize("added", [False, True])
+def test_held_out_tags_are_measured_by_the_same_score(
+    added: bool, refined_run: Path, refined_recipe: Recipe, small_prepared: Prepared
+) -> None:
+    recipe = refined_recipe.replace(two_stream_tags=added)
+    images = images_of(small_prepared, 2)
+    model = load(refined_run, "cpu", (min(recipe.scales),)).with_settings(two_stream_tags=added)
+    measured = _image_scores(model.network, images, recipe).numpy()
+    predicted = [found.image_scores for found in model.predict_images(images, 2)]
+    np.testing.assert_allclose(measured, predicted, rtol=1e-4, atol=1e-4)

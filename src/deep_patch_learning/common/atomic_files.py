@@ -1,4 +1,4 @@
-"""Files that are written whole or not at all: under another name first, so that no reader ever sees half of one."""
+"""Files that are written whole or not at all: to a temporary name, then renamed, so that no reader sees half of one."""
 
 import os
 from collections.abc import Iterator
@@ -8,9 +8,9 @@ from pathlib import Path
 
 @contextmanager
 def written_whole(path: Path) -> Iterator[Path]:
-    """Yield a path beside `path` to write to; at the end it takes the name of `path`, and where anything failed it is gone.
+    """Yield a temporary path beside `path` to write to; at the end it is renamed to `path`, or removed after an error.
 
-    Its permissions are those of any new file there, even where the library that writes it makes files for their owner alone.
+    Its permissions are those of any new file there, even where the library that writes it makes private files.
     """
     part = path.with_name(f".{path.name}.{os.getpid()}.part")
     try:
@@ -24,6 +24,6 @@ def written_whole(path: Path) -> Iterator[Path]:
 
 
 def write_whole(path: Path, content: str | bytes) -> None:
-    """Write a file, as UTF-8 where it is text; one of that name is replaced in one step."""
+    """Write a file, text as UTF-8; an existing file of that name is replaced in one step."""
     with written_whole(path) as part:
         part.write_bytes(content.encode() if isinstance(content, str) else content)

@@ -15,11 +15,15 @@ from deep_patch_learning.common.errors import DplError
 Colour = tuple[int, int, int]
 Corners = tuple[int, int, int, int]  # the first and the last pixel covered: x, y, x, y
 
-RIGHT: Colour = (36, 190, 98)  # a found box that lies on a true one; lighter than WRONG, for eyes that mix the two hues
+RIGHT: Colour = (
+    36,
+    190,
+    98,
+)  # a found box that matches a true one; lighter than WRONG, for readers who confuse the two hues
 WRONG: Colour = (214, 32, 48)
-TRUE: Colour = (255, 255, 255)  # what people drew: thin and dashed
+TRUE: Colour = (255, 255, 255)  # true boxes: thin and dashed
 
-# Okabe and Ito's colours, then some of Paul Tol's: colour-blind eyes tell them apart while an image holds few classes.
+# Okabe and Ito's colours, then some of Paul Tol's: distinct to colour-blind readers while an image holds few classes.
 PALETTE: tuple[Colour, ...] = (
     (230, 159, 0),  # orange
     (86, 180, 233),  # sky blue
@@ -34,7 +38,7 @@ PALETTE: tuple[Colour, ...] = (
     (51, 34, 136),  # indigo
     (255, 170, 187),  # pink
 )
-SHADE = (0, 0, 0, 120)  # the hairline beside a line, half seen through: keeps it visible on a like-coloured background
+SHADE = (0, 0, 0, 120)  # the hairline beside a line, half transparent: keeps it visible on a like-coloured background
 
 
 class Pen(NamedTuple):
@@ -52,7 +56,7 @@ class Pen(NamedTuple):
 
 
 def class_colour(index: int) -> Colour:
-    """Return the colour of a class, always the same for its index; after the palette's end it comes again, lighter."""
+    """Return the colour of a class, always the same for its index; beyond the palette's end its colours repeat, lighter."""
     turn, place = divmod(index, len(PALETTE))
     lift = (0.0, 0.4, 0.65)[turn % 3]
     red, green, blue = (round(value + lift * (255 - value)) for value in PALETTE[place])
@@ -87,7 +91,7 @@ def draw_boxes(
     if len(texts) != len(boxes):
         raise DplError(f"there are {len(boxes)} boxes and {len(texts)} labels; give one label for each box")
     pen = Pen.for_size(*canvas.size, scale)
-    draw = ImageDraw.Draw(canvas, "RGBA")  # RGBA: colours may be seen through
+    draw = ImageDraw.Draw(canvas, "RGBA")  # RGBA: colours may be transparent
     for box, ink in reversed(list(zip(boxes, inks, strict=True))):
         corners = _pixels(box, canvas.size)
         if dashed:

@@ -1,4 +1,4 @@
-"""What people see while something long runs: a bar with the time left, on standard error."""
+"""Progress bars with the time left, on standard error, and the two consoles that commands print to."""
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -14,7 +14,7 @@ out = Console(highlight=False, markup=False)  # standard output: what a command 
 def bar(description: str) -> Iterator[Callable[..., None]]:
     """Yield `show(done, total, note="")`, which moves a bar with the time left.
 
-    The bar goes when the work is done. Where standard error is not a terminal there is none.
+    The bar is removed at the end. There is none where standard error is not a terminal.
     """
     columns = (
         TextColumn("{task.description}"),

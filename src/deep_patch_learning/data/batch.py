@@ -1,7 +1,7 @@
 """Image + patches -> what the network sees: scaled, perhaps mirrored, several of them in one batch.
 
-`lay_out` says where everything will lie and is cheap: threads can do it ahead. `render` then scales the pixels, on the device
-that holds them. `make_view` and `collate` are the same for images at hand.
+`lay_out` computes where everything will lie; it is cheap, so threads can run it ahead. `render` then scales the pixels, on the
+device that holds them. `make_view` and `collate` do the same for decoded images, one by one.
 """
 
 from collections.abc import Sequence
@@ -14,7 +14,7 @@ from torch import Tensor
 
 from deep_patch_learning.common.boxes import flip as flip_boxes
 
-SMALLEST = 64  # pixels: what the deepest of the backbones needs to have a map at all
+SMALLEST = 64  # pixels: the least that the deepest backbone needs for a map of one cell
 
 
 class Batch(NamedTuple):
@@ -23,7 +23,7 @@ class Batch(NamedTuple):
     `images` (I, 3, H, W) RGB from 0 to 255, padded at the right and bottom; `sizes` (I, 2) real heights and widths;
     `patches` (P, 4) in pixels of those images; `patch_image` (P,) the index of each patch's image; `padded` says whether any
     image is smaller than the tensor. `counts`, where given, is the number of patches of each image, which then lie image by
-    image: known on the host, so that the device need not be asked.
+    image: known on the host, so that the device need not be waited for.
     """
 
     images: Tensor
@@ -42,7 +42,7 @@ class View(NamedTuple):
 
 
 class Layout(NamedTuple):
-    """A pass before any pixel is touched: the size of each view, which are mirrored, and all their patches.
+    """A micro-batch before any pixel is scaled: the size of each view, which are mirrored, and all their patches.
 
     `sizes` are (height, width); `frame` is what they are padded to; `patches` (P, 4) in pixels of the views, `patch_image` (P,).
     """
@@ -69,7 +69,7 @@ def scaled_size(height: int, width: int, long_side: int, shapes: int = 0) -> tup
 
 
 def shape_of(height: int, width: int, shapes: int) -> tuple[bool, int]:
-    """Return the shape of an image: whether it stands upright, and the ratio of its sides in steps of 1 / shapes."""
+    """Return the shape of an image: whether it is in portrait format, and the ratio of its sides in steps of 1 / shapes."""
     steps = max(round(min(height, width) / max(height, width) * shapes), 1)
     return height > width and steps < shapes, steps
 
@@ -134,7 +134,7 @@ def make_view(
 
 
 def original_boxes(patches: Tensor, view_size: tuple[int, int], size: tuple[int, int], flip: bool = False) -> Tensor:
-    """Return patches of a view as boxes of the original image: the way back of `make_view`. Sizes are (height, width)."""
+    """Return patches of a view as boxes of the original image: the inverse of `make_view`. Sizes are (height, width)."""
     boxes = flip_boxes(patches, view_size[1]) if flip else patches
     return boxes * boxes.new_tensor([size[1] / view_size[1], size[0] / view_size[0]] * 2)
 

@@ -1,6 +1,6 @@
-"""Images with tags: what training sees, and nothing more.
+"""Images with tags: all that training sees.
 
-Boxes are not here. They are kept in `data/truth.py`, which only measuring may import.
+True boxes are not here but in `data/truth.py`, which only evaluation imports.
 """
 
 import os
@@ -38,7 +38,7 @@ class TaggedImages:
         return len(self.paths)
 
     def read(self, index: int) -> np.ndarray:
-        """Return image `index` as (H, W, 3) uint8 RGB, turned upright as its EXIF says."""
+        """Return image `index` as (H, W, 3) uint8 RGB, rotated by its EXIF orientation."""
         return read_image(self.paths[index])
 
     def subset(self, indices: Iterable[int]) -> "TaggedImages":
@@ -52,7 +52,7 @@ class TaggedImages:
         )
 
     def without(self, names: Iterable[str]) -> "TaggedImages":
-        """Return the images that are not named, in the same order; a name that is not here raises `ValueError`."""
+        """Return the images without those of these names, in the same order; an unknown name raises `ValueError`."""
         left_out = set(names)
         strangers = sorted(left_out.difference(self.names))
         if strangers:
@@ -77,7 +77,7 @@ def unreadable(
                     found.append((images.names[done - 1], reason))
                 if progress is not None:
                     progress(done, len(images))
-        except BaseException:  # Ctrl-C ends now, not after the thousands that still wait
+        except BaseException:  # Ctrl-C ends now, not after the thousands in the queue
             pool.shutdown(wait=False, cancel_futures=True)
             raise
     return found

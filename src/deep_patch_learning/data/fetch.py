@@ -1,7 +1,7 @@
-"""PASCAL VOC from its official host: fetched, checked against its known sum, unpacked, and only then put in its place.
+"""PASCAL VOC from its official host: fetched, checked against its known sum, unpacked, and only then moved into place.
 
-All work happens in a hidden folder beside the final one. A download that was cut short goes on from there next time; what
-stands under the final name is always whole.
+All work happens in a hidden folder beside the final one. An interrupted download resumes there; the final folder is always
+complete.
 """
 
 import filecmp
@@ -125,7 +125,7 @@ def _held(work: Path) -> Iterator[None]:
     """Hold the working folder for one process; another one gets a `DataError`."""
     try:
         import fcntl
-    except ImportError:  # not on this system: two fetches into one folder are then the user's to avoid
+    except ImportError:  # not on this system: two processes may then fetch into one folder
         yield
         return
     with (work / "lock").open("w") as lock:
@@ -263,7 +263,7 @@ def _unpack(archive: Archive, file: Path, folder: Path, name: str) -> Path:
 
 
 def _merge(source: Path, target: Path, last: str) -> None:
-    """Move the files of `source` into `target`, the list `last` at the end: until then nobody takes the rest for whole.
+    """Move the files of `source` into `target`, the list `last` at the end: until then the folder does not count as complete.
 
     A file that is there stays; one with other content raises `DataError` before anything is moved.
     """

@@ -1,19 +1,19 @@
-"""Which images are trained on and which are held out to measure with: two sets that share none."""
+"""Splitting the images into those that are trained on and those that are held out to measure: two disjoint sets."""
 
 from pathlib import Path
 
 import numpy as np
 
 from deep_patch_learning.common.errors import DataError
-from deep_patch_learning.data.dataset import PRESENT, TaggedImages
+from deep_patch_learning.data.dataset import PRESENT, TaggedImages, limited
 from deep_patch_learning.data.readers.read import read_tags
 
 
 def drawn_share(labels: np.ndarray, share: float, seed: int) -> np.ndarray:
     """Return the sorted indices of about `share` of the images, drawn so that each class has about that share in them.
 
-    `labels` (I, C). The rarest class comes first: images of it are drawn until it has its share, then of the next, and in the
-    end any. A class with too few images for one whole image of its share is not looked at.
+    `labels` (I, C). The rarest class comes first: images of it are drawn until it has its share, then of the next, and at the
+    end any. A class whose share is less than half an image is skipped.
     """
     order = np.random.default_rng((seed, 3)).permutation(len(labels))
     present = labels[order] == PRESENT  # (I, C), in the order in which images are drawn
@@ -38,28 +38,24 @@ def read_apart(
     seed: int = 0,
     limit: int | None = None,
 ) -> tuple[TaggedImages, TaggedImages | None]:
-    """Return the images to train on and those held out, None where neither `val_split` nor `val_share` is given.
+    """Return the images to train on and the held-out ones, None where neither `val_split` nor `val_share` is given.
 
-    Without `split`, all images outside `val_split` are trained on. `limit`: only the first of each.
+    Without `split`, all images outside `val_split` are trained on. `limit` takes the first images of each.
     """
     if val_split is not None and val_share is not None:
         raise DataError("--val-split and --val-share both say what is held out. Give one of them.")
     images, held_out = read_tags(data, split), None
     if val_split is not None:
         images, held_out = _without_split(images, data, split, val_split)
-    images = _first(images, limit)
+    images = limited(images, limit)
     if val_share is not None:
         held = drawn_share(images.labels, val_share, seed)
         held_out = images.subset(held)
         images = images.subset(np.setdiff1d(np.arange(len(images)), held))
     if held_out is not None:
-        held_out = _first(held_out, limit)
+        held_out = limited(held_out, limit)
         _must_be_some(images, held_out, f"--val-share {val_share:g}" if val_share else f"--val-split {val_split}")
     return images, held_out
-
-
-def _first(images: TaggedImages, limit: int | None) -> TaggedImages:
-    return images if limit is None else images.subset(range(min(limit, len(images))))
 
 
 def _without_split(

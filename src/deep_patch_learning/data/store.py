@@ -1,4 +1,4 @@
-"""Decoded images, held where there is room: on the device, pinned in the host's memory, or decoded at each use."""
+"""Decoded images, held where they fit: on the device, pinned in host memory, or decoded at each use."""
 
 import os
 import threading
@@ -14,15 +14,15 @@ from deep_patch_learning.data.images import image_size
 
 Made = TypeVar("Made")
 
-SHARE = 0.4  # of what is free on the device or in the host's memory may be filled with images
+SHARE = 0.4  # of the free memory of device or host that images may fill
 AT_HAND = 4 << 30  # bytes kept on a machine without a GPU
 
 
 class ImageStore:
     """Images by index as (H, W, 3) uint8 tensors.
 
-    On a GPU all are decoded once, by `fill`, and held on the device or, where they are too many, in pinned memory of the host.
-    Otherwise each is decoded at its first use and kept until `limit` bytes are held; the rest is decoded at each use.
+    On a GPU all are decoded once, by `fill`, and held on the device or, where they do not fit, in pinned host memory.
+    Otherwise each is decoded at its first use and kept while `limit` bytes are not exceeded; the rest is decoded at each use.
     """
 
     def __init__(self, images: TaggedImages, device: torch.device | str = "cpu", limit: int | None = None) -> None:
@@ -62,7 +62,7 @@ class ImageStore:
                 progress(index + 1, len(self._tagged))
 
     def _decode_all(self) -> Iterator[tuple[int, Tensor]]:
-        """Yield images in order; only a few wait decoded at any time."""
+        """Yield images in order; at most 64 decoded ones wait at any time."""
         ahead = 64
         with ThreadPoolExecutor(os.cpu_count() or 1) as pool:
             waiting = [pool.submit(self._decode, index) for index in range(min(ahead, len(self._tagged)))]
@@ -91,14 +91,14 @@ def _free_memory() -> int:
     """Return the bytes of the host's memory that are free."""
     try:
         return os.sysconf("SC_AVPHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
-    except (ValueError, OSError, AttributeError):  # a system that does not say: take it that there is little
+    except (ValueError, OSError, AttributeError):  # unknown on this system: assume little
         return 2 << 30
 
 
 def prefetch(make: Callable[[int], Made], items: Sequence[int], depth: int = 4, threads: int = 2) -> Iterator[Made]:
     """Yield `make(item)` for each item in order, with up to `depth` of them prepared ahead by threads.
 
-    Without threads each is made when it is asked for: best where the network itself keeps every core busy.
+    Without threads each is made when it is asked for, which is best where the network keeps every core busy.
     """
     if not threads:
         yield from map(make, items)

@@ -1,4 +1,4 @@
-"""The true boxes of an image, for measuring only: nothing that trains imports this module."""
+"""The true boxes of an image, for evaluation only: a test makes sure that nothing which trains imports this module."""
 
 import math
 from collections.abc import Iterable
@@ -17,7 +17,7 @@ from deep_patch_learning.data.readers.table import locate
 
 @dataclass(frozen=True)
 class TrueBoxes:
-    """The objects that people drew in one image.
+    """The annotated objects of one image.
 
     `boxes` (G, 4) float32 in this package's convention, `classes` (G,) int64 indices, `difficult` (G,) bool.
     """

@@ -1,7 +1,8 @@
-"""From a ranked list of hits and misses to its average precision, by the definitions in use."""
+"""Ranked hits and misses -> average precision, by the definitions in use."""
 
 import math
 from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 from typing import Literal
 
 import numpy as np
@@ -23,7 +24,7 @@ def check_definition(definition: str) -> None:
 def interpolated_ap(hits: np.ndarray, positives: int, definition: InterpolatedDefinition) -> float:
     """Return the VOC devkit's average precision, in [0, 1], of a list ranked best first; nan without positives.
 
-    `hits` (N,) bool says which ranks are right. `positives` counts all there is to find, found or not.
+    `hits` (N,) bool says which ranks are right. `positives` counts everything that is to be found, found or not.
     Both definitions read the envelope: the best precision at this recall or at any higher one.
     """
     if positives == 0:
@@ -35,7 +36,7 @@ def interpolated_ap(hits: np.ndarray, positives: int, definition: InterpolatedDe
     if definition == "all-point":
         # Recall rises by 1 / positives at each hit and nowhere else: these are the steps of the area.
         return float(envelope[hits].sum() / positives)
-    # The first rank whose recall is at least t / 10, in whole numbers: 3 / 10 >= 0.3 must not hang on rounding.
+    # The first rank whose recall is at least t / 10, in whole numbers: 3 / 10 >= 0.3 must not depend on rounding.
     first = np.searchsorted(10 * found, positives * np.arange(11))  # (11,), N where that recall is never reached
     return float(envelope[first[first < len(hits)]].sum() / 11)
 
@@ -43,7 +44,7 @@ def interpolated_ap(hits: np.ndarray, positives: int, definition: InterpolatedDe
 def recall_at(precision: float, hits: np.ndarray, positives: int) -> float:
     """Return the highest recall, in [0, 1], at which a list ranked best first has this precision; nan without positives.
 
-    `hits` and `positives` as of `interpolated_ap`. 0 where no beginning of the list is precise enough.
+    `hits` and `positives` as of `interpolated_ap`. 0 where no prefix of the list is precise enough.
     """
     if positives == 0:
         return math.nan
@@ -70,6 +71,24 @@ def non_interpolated_ap(scores: np.ndarray, hits: np.ndarray) -> float:
 PerClass = dict[str, float]
 
 
+@dataclass(frozen=True)
+class AveragePrecisions:
+    """Average precision of each class, in percent, by the two definitions of the VOC devkit; nan where there is none."""
+
+    all_point: PerClass
+    eleven_point: PerClass
+
+    @property
+    def mean_ap(self) -> float:
+        """Return the headline figure: the mean all-point average precision, in percent."""
+        return mean_of_known(self.all_point)
+
+    @property
+    def mean_ap_11_point(self) -> float:
+        """Return the mean 11-point average precision, in percent."""
+        return mean_of_known(self.eleven_point)
+
+
 def per_class(classes: Sequence[str], figures: Iterable[float]) -> PerClass:
     """Return the figures by class name, as plain floats."""
     if len(set(classes)) != len(classes):
@@ -89,10 +108,10 @@ def mean_of_known(figures: PerClass) -> float:
 
 
 def or_none(figure: float) -> float | None:
-    """Return the figure, or None in place of nan, which JSON does not know."""
+    """Return the figure, or None in place of nan, which JSON does not have."""
     return None if math.isnan(figure) else figure
 
 
 def without_nan(figures: PerClass) -> dict[str, float | None]:
-    """Return the figures with None in place of nan, which JSON does not know."""
+    """Return the figures with None in place of nan, which JSON does not have."""
     return {name: or_none(figure) for name, figure in figures.items()}

@@ -1,4 +1,4 @@
-"""How well an image's tags are told: average precision per class, in its three definitions."""
+"""Classification figures: average precision of the tags per class, in its three definitions."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -10,6 +10,7 @@ from deep_patch_learning.common.errors import DplError
 from deep_patch_learning.data.dataset import ABSENT, PRESENT, UNKNOWN
 from deep_patch_learning.evaluation.average_precision import (
     DEFINITIONS,
+    AveragePrecisions,
     Definition,
     PerClass,
     check_definition,
@@ -26,7 +27,7 @@ def average_precision(scores: np.ndarray, labels: np.ndarray, definition: Defini
     """Return the average precision of one class over I images, in [0, 1]; nan when no image shows the class.
 
     `scores` (I,), higher for surer. `labels` (I,) of 1 present, 0 absent, -1 unknown; an image whose label is unknown
-    is neither a hit nor a false alarm: it is left out.
+    is neither a true nor a false positive: it is left out.
 
     - `all-point`: area under the envelope of the precision-recall curve (VOC 2010 and later).
     - `11-point`: mean of the envelope at recall 0, 0.1, ..., 1 (VOC 2007).
@@ -53,26 +54,14 @@ def average_precision(scores: np.ndarray, labels: np.ndarray, definition: Defini
 
 
 @dataclass(frozen=True)
-class ClassificationReport:
+class ClassificationReport(AveragePrecisions):
     """Average precision of each class, in percent, by the three definitions; nan for a class that no image shows.
 
     `positives` counts the images that show each class. The means are over the classes with at least one.
     """
 
-    all_point: PerClass
-    eleven_point: PerClass
     non_interpolated: PerClass
     positives: dict[str, int]
-
-    @property
-    def mean_ap(self) -> float:
-        """Return the headline figure: the mean all-point average precision, in percent."""
-        return mean_of_known(self.all_point)
-
-    @property
-    def mean_ap_11_point(self) -> float:
-        """Return the mean 11-point average precision, in percent."""
-        return mean_of_known(self.eleven_point)
 
     @property
     def mean_ap_non_interpolated(self) -> float:

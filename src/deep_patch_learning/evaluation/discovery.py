@@ -1,7 +1,7 @@
-"""How well the objects are found: CorLoc, detection average precision and recall, all against true boxes.
+"""Discovery figures: CorLoc, detection average precision and recall, all against true boxes.
 
-Overlaps are counted as the VOC devkit counts them and must be at least the threshold; `strict` asks for more than the
-threshold, as many later papers do. Each report states which rule it used.
+The IoU is the VOC devkit's and must be at least the threshold; with `strict` it must exceed the threshold, as in many later
+papers. Each report states which rule it used.
 """
 
 from collections.abc import Sequence
@@ -12,6 +12,7 @@ import numpy as np
 
 from deep_patch_learning.data.truth import TrueBoxes
 from deep_patch_learning.evaluation.average_precision import (
+    AveragePrecisions,
     PerClass,
     interpolated_ap,
     mean_of_known,
@@ -68,10 +69,10 @@ def corloc(
     strict: bool = False,
     with_difficult: bool = True,
 ) -> CorLocReport:
-    """Return, per class, the percentage of the images with a box of it whose best box lies on one of them.
+    """Return, per class, the percentage of the images with a box of it whose best box matches one of them.
 
     `best_boxes` (I, C, 4) is the single best patch of each class in each image. Without `with_difficult`, difficult
-    boxes are as if not drawn: an image whose only boxes of a class are difficult is not counted, and none can be hit.
+    boxes are ignored: an image whose only boxes of a class are difficult is not counted, and none can be hit.
     """
     best_boxes = np.asarray(best_boxes)
     if best_boxes.shape != (len(truth), len(classes), 4):
@@ -92,28 +93,16 @@ def corloc(
 
 
 @dataclass(frozen=True)
-class DetectionReport:
+class DetectionReport(AveragePrecisions):
     """Detection average precision of each class, in percent; nan for a class without a box that counts.
 
-    `recall_at_80` is the share of true boxes on which the best-scored found ones lie while 80 % of these are right. `boxes`
-    counts the true boxes to be found, those that are not difficult.
+    `recall_at_80` is the recall at a precision of 80 %. `boxes` counts the true boxes that are to be found: those that are not
+    difficult.
     """
 
-    all_point: PerClass
-    eleven_point: PerClass
     recall_at_80: PerClass
     boxes: dict[str, int]
     rule: str
-
-    @property
-    def mean_ap(self) -> float:
-        """Return the mean all-point average precision, in percent."""
-        return mean_of_known(self.all_point)
-
-    @property
-    def mean_ap_11_point(self) -> float:
-        """Return the mean 11-point average precision, in percent."""
-        return mean_of_known(self.eleven_point)
 
     def as_dict(self) -> dict[str, Any]:
         """Return the figures in percent, ready for JSON, and the rule they were counted by."""
@@ -192,7 +181,7 @@ def instance_recall(
     strict: bool = False,
     with_difficult: bool = True,
 ) -> RecallReport:
-    """Return the percentage of all true boxes on which a found box of their class lies, whatever its score."""
+    """Return the percentage of all true boxes that a found box of their class matches, whatever its score."""
     _check_lengths(detections, truth)
     true, difficult = flatten_truth(truth, len(classes))
     found, _ = flatten_detections(detections, len(classes))

@@ -1,4 +1,4 @@
-"""Which found boxes lie on which true boxes: the flat arrays that every measure of discovery is made from.
+"""Matching found boxes with true boxes: the flat arrays that every discovery figure is computed from.
 
 Boxes are half-open, so x2 - x1 is the number of columns a box covers. The VOC devkit keeps the last pixel inside the
 box and adds 1 to every side; that is the same number of pixels, and so the same IoU.
@@ -27,7 +27,7 @@ class Detections(Protocol):
 
     @property
     def found_scores(self) -> np.ndarray:
-        """Return the score of each box, (B,), higher for surer."""
+        """Return the score of each box, (B,), higher for more certain."""
 
 
 @dataclass(frozen=True)
@@ -67,12 +67,12 @@ def paired_iou(first: np.ndarray, second: np.ndarray) -> np.ndarray:
 
 
 def overlaps(iou: np.ndarray, threshold: float, strict: bool) -> np.ndarray:
-    """Return where the overlap is enough: IoU >= threshold, or IoU > threshold when strict."""
+    """Return where the IoU is a match: IoU >= threshold, or IoU > threshold when strict."""
     return iou > threshold if strict else iou >= threshold
 
 
 def rule_in_words(threshold: float, strict: bool) -> str:
-    """Return the overlap rule as it is printed beside a figure."""
+    """Return the rule as it is printed beside a figure."""
     return f"IoU {'>' if strict else '>='} {threshold:g}"
 
 
@@ -86,16 +86,16 @@ def same_image_and_class(found: FlatBoxes, true: FlatBoxes, classes: int) -> tup
     last = int(max(true_keys.max(initial=-1), found_keys.max(initial=-1)))
     group = np.bincount(true_keys, minlength=last + 1)  # true boxes of each (image, class)
     start = np.cumsum(group) - group
-    count = group[found_keys]  # (D,) true boxes that each found box meets
+    count = group[found_keys]  # (D,) true boxes that each found box is compared with
     found_index = np.repeat(np.arange(len(found_keys)), count)
     within = np.arange(len(found_index)) - np.repeat(np.cumsum(count) - count, count)
     return found_index, order[start[found_keys][found_index] + within]
 
 
 def best_match(found: FlatBoxes, true: FlatBoxes, classes: int, threshold: float, strict: bool) -> np.ndarray:
-    """Return, for each found box, the true box of its class that it overlaps most, or -1 if not enough: (D,).
+    """Return, for each found box, the true box of its class with the highest IoU, or -1 if that is no match: (D,).
 
-    Of equal overlaps the first true box wins, as in the devkit. Several found boxes may have the same match.
+    Of equal IoUs the first true box wins, as in the devkit. Several found boxes may have the same match.
     """
     found_index, true_index = same_image_and_class(found, true, classes)
     iou = paired_iou(found.boxes[found_index], true.boxes[true_index])

@@ -19,7 +19,6 @@ def measure_predictions(
     difficult: bool = True,
 ) -> dict[str, Any]:
     """Return the figures of predictions: mAP from the tags and, where boxes are known, CorLoc and detection mAP."""
-
     classes = predictions[0].classes
     scores = np.stack([prediction.image_scores for prediction in predictions])
     figures: dict[str, Any] = {"images": len(predictions)}

@@ -6,7 +6,6 @@ from pathlib import Path
 from deep_patch_learning.common.errors import RunError
 from deep_patch_learning.common.memory import keep_memory
 from deep_patch_learning.inference.calibration import read_calibration
-from deep_patch_learning.inference.ensemble import Ensemble
 from deep_patch_learning.inference.model import Model, PredictSettings
 from deep_patch_learning.recipe.build import build_network, recipe_box_selection, recipe_patches
 from deep_patch_learning.recipe.recipe import Recipe
@@ -74,6 +73,8 @@ def check_together(runs: Sequence[str | Path]) -> None:
 
 
 def _load_ensemble(runs: Sequence[str | Path], device: str | None, scales: Sequence[int] | None) -> Model:
+    from deep_patch_learning.inference.ensemble import Ensemble
+
     check_together(runs)
     models = [load(run, device, scales) for run in runs]
     first = models[0]

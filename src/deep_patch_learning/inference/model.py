@@ -16,7 +16,6 @@ from deep_patch_learning.common.progress import console
 from deep_patch_learning.data.batch import scaled_size
 from deep_patch_learning.data.images import image_files, pixels_of, read_image
 from deep_patch_learning.inference.calibration import Calibration
-from deep_patch_learning.inference.pipeline import plan_for, stream
 from deep_patch_learning.inference.prediction import HeadScores, Prediction
 from deep_patch_learning.inference.scoring import (
     PATCHES_AT_ONCE,
@@ -27,6 +26,7 @@ from deep_patch_learning.inference.scoring import (
     score_images,
     score_on_device,
 )
+from deep_patch_learning.inference.stream import plan_for, stream
 from deep_patch_learning.model.network import Scores
 from deep_patch_learning.patches.cache import PatchCache
 from deep_patch_learning.patches.generator import PatchGenerator
@@ -39,7 +39,6 @@ if TYPE_CHECKING:
 __all__ = ["ImageInput", "ImageScores", "Model", "PredictSettings"]
 
 FEWEST_AT_ONCE = 125  # patches
-Source = "str | Path | np.ndarray | Image.Image"
 
 
 class _Begun(NamedTuple):

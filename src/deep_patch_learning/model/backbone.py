@@ -1,4 +1,4 @@
-"""The convolutional layers: images -> feature maps, and what a backbone must tell about itself."""
+"""The convolutional layers: images -> feature maps, with stride and input normalisation."""
 
 from dataclasses import dataclass
 
@@ -11,7 +11,7 @@ from deep_patch_learning.model.padding import PaddingGuard
 
 @dataclass(frozen=True)
 class Normalisation:
-    """How a backbone wants its pixels: (RGB / divisor - mean) / std, channels reversed for `bgr` weights."""
+    """The input of a backbone: (RGB / divisor - mean) / std, channels reversed for `bgr` weights."""
 
     mean: tuple[float, float, float] = (0.485, 0.456, 0.406)
     std: tuple[float, float, float] = (0.229, 0.224, 0.225)
@@ -27,8 +27,8 @@ class Backbone(nn.Module):
     """A convolutional body with its stride and input normalisation.
 
     `stride` is how many pixels of the image one cell of the maps stands for; `channels` is the depth of the maps. With
-    `frozen_norm`, batch norm keeps the statistics it was pretrained with, since a few images are too few to measure new ones.
-    A body that is not `guarded` against padding (see `model/padding.py`) meets images of one size at a time.
+    `frozen_norm`, batch norm keeps the statistics it was pretrained with, since a micro-batch is too small to estimate new ones.
+    A body that is not `guarded` against padding (see `model/padding.py`) gets images of one size at a time.
     """
 
     mean: Tensor
@@ -96,17 +96,17 @@ class Backbone(nn.Module):
         return [group for group in groups if group]
 
     def freeze(self, stages: int) -> None:
-        """Leave the first stages as they are from now on, whatever else may learn."""
+        """Freeze the first stages: from now on their weights do not change."""
         self._frozen = [layer for stage in self.stages()[:stages] for layer in stage]
 
     def let_learn(self, learning: bool = True) -> None:
-        """Let the weights learn, or not; those of frozen stages never do."""
+        """Make the weights trainable, or not; those of frozen stages never are."""
         self.requires_grad_(learning)
         for layer in self._frozen:
             layer.requires_grad_(False)
 
     def train(self, mode: bool = True) -> "Backbone":
-        """Return itself in training mode, with pretrained batch norm, and that of frozen stages, left as it is."""
+        """Return itself in training mode, with pretrained batch norm, and that of frozen stages, in evaluation mode."""
         super().train(mode)
         for layers in [self.body] if self.frozen_norm else self._frozen:
             freeze_norms(layers)

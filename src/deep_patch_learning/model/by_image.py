@@ -1,4 +1,4 @@
-"""All patches in one row <-> the patches of each image side by side, so that images are compared with themselves alone."""
+"""All patches in one list (P, ...) <-> the patches of each image in a row of its own (I, M, ...)."""
 
 from collections.abc import Sequence
 from typing import NamedTuple
@@ -8,10 +8,10 @@ from torch import Tensor
 
 
 class PatchRows(NamedTuple):
-    """Where the patches of each image stand among all: `places` (I, M) in their order, -1 beyond an image's last.
+    """Where the patches of each image are in the list of all: `places` (I, M) in their order, -1 beyond an image's last.
 
-    M is the largest number of patches. `full`: they lie image by image, and every image has M of them. Then nothing has to be
-    moved to have images side by side, which spares a GPU many small kernels.
+    M is the largest number of patches. `full`: they lie image by image, and every image has M of them. Then rows are a view of
+    the list, which saves a GPU many small kernels.
     """
 
     places: Tensor
@@ -24,10 +24,9 @@ class PatchRows(NamedTuple):
 
 
 def patch_rows(patch_image: Tensor, images: int, counts: Sequence[int] | None = None) -> PatchRows:
-    """Return where the patches of each image stand; `patch_image` (P,) is the index of each patch's image.
+    """Return where the patches of each image are; `patch_image` (P,) is the index of each patch's image.
 
-    With `counts`, the number of patches of each image, they must lie image by image; nothing has to be asked of the device then,
-    so that it is never waited for.
+    With `counts`, the number of patches of each image, they must lie image by image; then the device is not waited for.
     """
     device, lie_so = patch_image.device, counts is not None
     if counts is None:
@@ -46,7 +45,7 @@ def patch_rows(patch_image: Tensor, images: int, counts: Sequence[int] | None = 
 
 
 def by_image(values: Tensor, rows: PatchRows) -> Tensor:
-    """Return (I, M, ...): what belongs to each image's patches, of values (P, ...); 0 where an image has no further patch."""
+    """Return values (P, ...) as rows (I, M, ...), one per image; 0 where an image has no further patch."""
     shape = (*rows.places.shape, *values.shape[1:])
     if rows.full:
         return values.unflatten(0, rows.places.shape)
@@ -57,10 +56,10 @@ def by_image(values: Tensor, rows: PatchRows) -> Tensor:
 
 
 def by_patch(values: Tensor, rows: PatchRows, patches: int) -> Tensor:
-    """Return (P, ...), the way back from `by_image`: values (I, M, ...) of each patch in the order of all patches."""
+    """Return rows (I, M, ...) as values (P, ...) in the order of all patches: the inverse of `by_image`."""
     if rows.full:
         return values.flatten(0, 1)
-    # one row more takes what stands where no patch is
+    # one entry more takes the values where there is no patch
     flat = rows.places.where(rows.there, patches).flatten()
     found = values.new_zeros(patches + 1, *values.shape[2:]).index_copy(0, flat, values.flatten(0, 1))
     return found[:patches]

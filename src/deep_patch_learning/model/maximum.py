@@ -1,4 +1,4 @@
-"""The maximum over the patches of an image, in which the first of equal patches wins and alone gets the gradient."""
+"""The maximum over the patches of an image; of equal patches the first wins and alone gets the gradient."""
 
 import torch
 from torch import Tensor
@@ -9,8 +9,8 @@ from deep_patch_learning.model.by_image import PatchRows, by_image
 def maximum_over_patches(values: Tensor, rows: PatchRows, inside: Tensor | None = None) -> Tensor:
     """Return the maximum over each image's patches, in each of K cells: (I, K, N) of values (P, N).
 
-    `inside` (P, K) says which cells hold a patch, and without it there is one cell that holds all. An empty cell gives 0 without
-    gradient. A value that is not a number wins, so that it shows in the loss.
+    `inside` (P, K) says which cells hold a patch; without it one cell holds all. An empty cell gives 0 without gradient. NaN
+    wins, so that it shows in the loss.
     """
     images, most = rows.places.shape
     cells = 1 if inside is None else inside.shape[1]

@@ -16,7 +16,7 @@ ALL_HEADS = (*HEADS, "refinement")
 
 
 class Scores(NamedTuple):
-    """What the network says: raw scores, no sigmoid. A head that is not there leaves None.
+    """The output of the network: raw scores, no sigmoid. A head that is not there gives None.
 
     `classification` (I, C) and `discovery` (I, C) per image; `patches` (P, C) the discovery head's score of each patch;
     `parts` (P, N) the response of each part filter; `refinement` the `RefinementScores` of heads beyond the paper.
@@ -54,12 +54,12 @@ class DeepPatchNet(nn.Module):
         self.cells: int = getattr(refinement, "cells", 1)
 
     def forward(self, batch: Batch, chunk: int | None = None) -> Scores:
-        """Return the scores of a batch; `chunk` patches at a time pass the patch layers, to bound memory."""
+        """Return the scores of a batch; the patch layers take `chunk` patches at a time, to bound memory."""
         maps = self.backbone(batch.images, batch.sizes if batch.padded else None)  # (I, D, h, w)
         features, placed = self._patch_features(maps, batch, chunk)  # (P, K), (P, K')
         rows = patch_rows(batch.patch_image, len(batch.images), batch.counts)  # (I, M)
         classification = discovery = patches = parts = refined = None
-        # in half precision hundreds of patches would tie for the maximum, so the heads work in single (or double)
+        # in half precision hundreds of patches would tie for the maximum, so the heads compute in single (or double)
         with torch.autocast(features.device.type, enabled=False):
             features, placed = (f if f.dtype == torch.float64 else f.float() for f in (features, placed))
             if self.classification is not None:

@@ -2,7 +2,7 @@
 
 Images are padded with zeros at the right and bottom. Without care the first convolution's bias would fill that padding
 and later layers would mix it into the image's edge. `PaddingGuard` zeroes everything beyond each image's own edge in
-front of every layer that looks at neighbours, which is what zero padding does for a single image.
+front of every layer that reads neighbouring cells, which is what zero padding does for a single image.
 """
 
 import torch

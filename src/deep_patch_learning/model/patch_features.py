@@ -26,7 +26,7 @@ class FullyConnected(nn.Module):
     def _fc6(self, pooled: Tensor) -> Tensor:
         if pooled.is_contiguous():
             return self.fc6(pooled.flatten(1))
-        # channels last in memory: turning the weights once is cheaper than turning every patch
+        # channels last in memory: transposing the weights once is cheaper than transposing every patch
         channels = pooled.shape[1]
         weight = self.fc6.weight.to(pooled.dtype).view(self.fc6.out_features, channels, -1)
         return F.linear(
@@ -41,21 +41,21 @@ class ConvolutionalStage(nn.Module):
         super().__init__()
         self.stage = stage
         self.width = width
-        self.places = places  # along a side of its maps of a patch
+        self.places = places  # cells along a side of the stage's map of a patch
 
     def forward(self, pooled: Tensor) -> Tensor:
         """Return patch features (P, K) of pooled maps (P, D, s, s)."""
         return run(self.stage, pooled).mean(dim=(2, 3))
 
     def in_cells(self, pooled: Tensor, cells: int) -> tuple[Tensor, Tensor]:
-        """Return patch features (P, K), and those of each of cells x cells places of the patch, (P, K * cells * cells)."""
+        """Return patch features (P, K), and those of each of cells x cells parts of the patch, (P, K * cells * cells)."""
         maps = run(self.stage, pooled)  # (P, K, t, t)
         if maps.shape[-2:] != (cells, cells):
             return maps.mean(dim=(2, 3)), F.adaptive_avg_pool2d(maps, cells).flatten(1)
         return maps.mean(dim=(2, 3)), maps.flatten(1)  # each cell is a place
 
     def train(self, mode: bool = True) -> "ConvolutionalStage":
-        """Return itself in training mode, with pretrained batch norm left as it is."""
+        """Return itself in training mode, with pretrained batch norm in evaluation mode."""
         super().train(mode)
         freeze_norms(self.stage)
         return self

@@ -13,7 +13,7 @@ class SpatialPyramidPooling(nn.Module):
     """RoI max-pooling: each patch's part of the map is cut into size x size bins and each bin gives its maximum.
 
     A patch's corners are divided by the stride and rounded; bins take floor and ceil, so neighbours may share a row; a bin
-    that holds nothing gives 0. This is `torchvision.ops.roi_pool`, by faster kernels where there are such.
+    that holds nothing gives 0. This is `torchvision.ops.roi_pool`, with faster kernels where there are any.
     """
 
     def __init__(self, size: int, stride: int) -> None:
@@ -34,6 +34,6 @@ class SpatialPyramidPooling(nn.Module):
             from deep_patch_learning.model.kernels.pooling_cpu import pays
             from deep_patch_learning.model.kernels.pooling_cpu import roi_max_pool as pool_on_cpu
 
-            if pays(precise, len(rois), self.size):  # the same numbers, sooner
+            if pays(precise, len(rois), self.size):  # the same numbers, faster
                 return pool_on_cpu(precise, rois, self.size, 1.0 / self.stride).to(maps.dtype)
         return roi_pool(precise, rois, (self.size, self.size), 1.0 / self.stride).to(maps.dtype)

@@ -1,4 +1,4 @@
-"""What every patch generator does first with the image it is given: check it, and scale it down."""
+"""The first step of every patch generator: check the image and scale it down."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -46,7 +46,7 @@ def unscaled(boxes: np.ndarray, small: np.ndarray, image: np.ndarray) -> np.ndar
 
 @contextmanager
 def single_threaded_opencv() -> Iterator[None]:
-    """Return a context in which OpenCV adds no threads; the setting before it comes back afterwards."""
+    """Return a context in which OpenCV uses one thread; the earlier setting is restored afterwards."""
     import cv2
 
     before = cv2.getNumThreads()

@@ -1,4 +1,4 @@
-"""Reading the field's own proposal files: Fast R-CNN's `.mat` and Detectron-style `.pkl`."""
+"""Reading proposal files in the formats of Fast R-CNN (`.mat`) and Detectron (`.pkl`)."""
 
 import pickle
 from collections.abc import Sequence
@@ -17,8 +17,8 @@ def read_proposals(path: str | Path) -> dict[str, np.ndarray]:
 
     `.mat` is Fast R-CNN's: `boxes`, a cell per image of (y1, x1, y2, x2), 1-based with inclusive corners, and
     `images`, their names. `.pkl` is Detectron's: a dict of lists `boxes` (x1, y1, x2, y2, 0-based with inclusive
-    corners) and `indexes` or `ids`; where it has `scores`, the best box comes first. A pickle can hold nothing but
-    numbers, texts, lists, dicts and plain arrays here: anything else in it is refused before it runs.
+    corners) and `indexes` or `ids`; where it has `scores`, the best box comes first. A pickle may hold
+    numbers, strings, lists, dicts and plain arrays only: anything else in it is refused before it runs.
     """
     path = Path(path)
     if not path.is_file():

@@ -1,6 +1,6 @@
-"""The refinement block: patch features -> a two-stream head, and classifiers of patches that each learn from the one before.
+"""The refinement block: patch features -> a two-stream head, and patch classifiers that are each trained on the one before.
 
-As in OICR (Tang et al., 2017). What each classifier learns from is made of scores and tags in `seeds.py` and `targets.py`.
+As in OICR (Tang et al., 2017). `seeds.py` and `targets.py` turn scores and tags into the targets of each classifier.
 """
 
 from typing import NamedTuple
@@ -11,11 +11,11 @@ from deep_patch_learning.model.by_image import PatchRows, by_image, by_patch
 
 
 class RefinementScores(NamedTuple):
-    """What the refinement says.
+    """The output of the refinement.
 
     `image` (I, C) the two-stream head's probability of each class and `shares` (P, C) each patch's share of it; `heads`
     (P, K, C + 1) the raw scores of K classifiers, background last; `probabilities` (P, C) the mean of their probabilities,
-    which is what boxes are ranked by; `offsets` (P, 4) from each patch to the object on it, where they are learnt.
+    by which boxes are ranked; `offsets` (P, 4) from each patch to the object on it, where boxes are regressed.
     """
 
     image: Tensor
@@ -34,10 +34,11 @@ def hidden_layer(inputs: int, width: int) -> nn.Sequential:
 
 
 class Refinement(nn.Module):
-    """A hidden layer of its own, the two-stream head, K classifiers of C classes and background, and offsets of boxes.
+    """A hidden layer, the two-stream head, K classifiers of C classes and background, and box offsets.
 
-    Without the hidden layer (`hidden` of 0) the classifiers are linear in features that are shared with the other heads; those
-    tend to settle on small, telling parts.
+    `width` is that of the features it reads, those of cells x cells parts of a patch. Without the hidden layer (`hidden` of 0)
+    the classifiers are linear in features that are shared with the other heads and tend to respond to small discriminative
+    parts.
     """
 
     def __init__(
@@ -75,14 +76,14 @@ class Refinement(nn.Module):
 class TwoStreamHead(nn.Module):
     """A softmax over classes times a softmax over the patches of each image, as in WSDDN (Bilen and Vedaldi, 2016).
 
-    The products, summed over patches, say how likely each class is in the image: from 0 to 1, so that a class needs patches that
-    show it and the patches of an image compete for it.
+    The products, summed over patches, are the probability of each class in the image: the patches of an image compete for a
+    class, and the classes for a patch.
     """
 
     def __init__(self, width: int, classes: int) -> None:
         super().__init__()
         self.class_stream = nn.Linear(width, classes)
-        self.detection_stream = nn.Linear(width, classes, bias=False)  # a softmax over patches would not see a bias
+        self.detection_stream = nn.Linear(width, classes, bias=False)  # a softmax over patches cancels a bias
         for layer in (self.class_stream, self.detection_stream):
             nn.init.normal_(layer.weight, std=0.01)
         nn.init.zeros_(self.class_stream.bias)

@@ -1,4 +1,4 @@
-"""Scores of the refinement + tags -> named loss terms: each classifier learns from the seeds of the one before it."""
+"""Scores of the refinement + tags -> named loss terms: each classifier is trained on the seeds of the one before it."""
 
 from dataclasses import dataclass, field
 
@@ -19,8 +19,8 @@ from deep_patch_learning.refinement.targets import BACKGROUND, FOREGROUND, Patch
 class RefinementLosses:
     """The loss terms of the refinement heads and of the offsets.
 
-    `seeds` chooses what is learnt from; `foreground` and `background` as of `patch_targets`. With `by_cluster` the patches on a
-    seed answer for its class together, by the mean of their probabilities, as in PCL.
+    `seeds` is the seed rule; `foreground` and `background` as of `patch_targets`. With `by_cluster` the loss of the patches on a
+    seed is that of their mean probability, as in PCL.
     """
 
     seeds: SeedRule = field(default_factory=Best)
@@ -31,9 +31,9 @@ class RefinementLosses:
     def __call__(
         self, scores: RefinementScores, labels: Tensor, batch: Batch, given: Seeds | None = None
     ) -> dict[str, Tensor]:
-        """Return `refinement`, the sum over classifiers, and `boxes` where offsets are learnt, each in the mean over images.
+        """Return `refinement`, the sum over classifiers, and `boxes` where boxes are regressed, each as a mean over images.
 
-        Only classes that are surely there, 1 in `labels` (I, C), have seeds. All learn from `given` seeds where there are any.
+        Only present classes, 1 in `labels` (I, C), have seeds. All classifiers use the `given` seeds where there are any.
         """
         rows = patch_rows(batch.patch_image, len(labels), batch.counts)  # (I, M)
         if not rows.places.shape[1]:
@@ -42,7 +42,7 @@ class RefinementLosses:
         boxes, there, present = by_image(batch.patches, rows).to(scores.heads.dtype), rows.there, labels == 1
         heads = by_image(scores.heads, rows).movedim(2, 0)  # (K, I, M, C + 1)
         shares = by_image(scores.shares.detach(), rows)  # (I, M, C)
-        # each classifier learns from what the one before it says, the offsets from the last
+        # each classifier is trained on the scores of the one before it, the offsets on those of the last
         said = torch.cat((shares[None], heads.detach().softmax(dim=3)[..., :-1]))  # (K + 1, I, M, C)
         said = said if scores.offsets is not None else said[:-1]
         seeds, targets = self._targets(boxes, said, there, present, given)
@@ -62,8 +62,8 @@ class RefinementLosses:
     def _targets(
         self, boxes: Tensor, said: Tensor, there: Tensor, present: Tensor, given: Seeds | None
     ) -> tuple[Seeds, PatchTargets]:
-        """Return the seeds and targets that follow from each of `said` (N, I, M, C), as those of N * I images."""
-        # together, since a GPU takes longer to be asked N times than to answer
+        """Return the seeds and targets from each of the scores `said` (N, I, M, C), as those of N * I images."""
+        # together, since on a GPU N launches take longer than the work
         classes = present.shape[1]
         boxes, there, present = (_repeated(each, len(said)) for each in (boxes, there, present))
         if given is None:
@@ -90,8 +90,8 @@ class RefinedLosses:
     ) -> dict[str, Tensor]:
         """Return the loss of each head that is there; their sum is what training minimises.
 
-        The refinement learns from where patches lie, so it needs the `batch` that was scored. With `given` seeds it learns from
-        them alone, and the two-stream head, whose place they take, does not learn.
+        The refinement needs the places of the patches, so the `batch` that was scored. With `given` seeds it is trained on them
+        alone, and the two-stream head, which they replace, is not trained.
         """
         terms = self.heads(scores, labels)
         if scores.refinement is None:
@@ -101,7 +101,7 @@ class RefinedLosses:
         refinement = self.refinement(scores.refinement, labels, batch, given)
         if given is not None:
             return terms | refinement
-        there = None  # every image has patches, as far as is known without asking the device
+        there = None  # every image has patches, as far as the host knows
         if not batch.counts or 0 in batch.counts:
             there = torch.zeros(len(labels), device=labels.device).index_fill(0, batch.patch_image, 1)  # (I,)
         reduction, unknown = self.heads.reduction, self.heads.unknown
@@ -112,9 +112,9 @@ class RefinedLosses:
 def two_stream_loss(image: Tensor, labels: Tensor, reduction: str, unknown: str, there: Tensor | None = None) -> Tensor:
     """Return the cross entropy of probabilities (I, C) and labels (I, C), averaged over the images of the batch.
 
-    As `tag_loss`, of probabilities. Images without patches, not `there` (I,), have nothing to learn from and add nothing.
+    As `tag_loss`, of probabilities. Images without patches, not `there` (I,), add nothing.
     """
-    # torch's own function would stop the program at a sum of shares just above 1, or at one that is not a number
+    # torch's own function raises where a sum of shares is just above 1 or NaN
     loss = -torch.where(labels == 1, image, 1 - image).clamp(min=1e-30).log()  # (I, C)
     if unknown == "ignore":
         loss = loss * (labels != -1)
@@ -125,15 +125,15 @@ def two_stream_loss(image: Tensor, labels: Tensor, reduction: str, unknown: str,
 
 
 def patch_loss(scores: Tensor, targets: PatchTargets) -> Tensor:
-    """Return the weighted cross entropy of patch scores (I, M, C + 1) over the patches that count, in the mean over images."""
+    """Return the weighted cross entropy of patch scores (I, M, C + 1) over the patches that count, as a mean over images."""
     entropy = F.cross_entropy(scores.transpose(1, 2), targets.classes, reduction="none")  # (I, M)
     return ((entropy * targets.weights).sum(dim=1) / targets.counted).mean()
 
 
 def cluster_loss(scores: Tensor, targets: PatchTargets, seeds: Seeds) -> Tensor:
-    """Return `patch_loss` in which the patches on one seed are a single bag: the mean of their probabilities is to be 1.
+    """Return `patch_loss` with the patches on one seed as a single bag, whose probability is the mean of theirs.
 
-    A bag weighs as much as its patches together; background patches count one by one.
+    The weight of a bag is the sum of its patches' weights; background patches count one by one.
     """
     logs = scores.log_softmax(dim=2)  # (I, M, C + 1)
     column = targets.classes[..., None]
@@ -148,7 +148,7 @@ def cluster_loss(scores: Tensor, targets: PatchTargets, seeds: Seeds) -> Tensor:
 
 
 def offset_loss(offsets: Tensor, boxes: Tensor, seeds: Seeds, targets: PatchTargets) -> Tensor:
-    """Return the weighted smooth L1 loss of offsets (I, M, 4) of the patches on a seed, in the mean over images."""
+    """Return the weighted smooth L1 loss of offsets (I, M, 4) of the patches on a seed, as a mean over images."""
     distance = F.smooth_l1_loss(offsets, box_targets(boxes, seeds, targets), reduction="none").sum(dim=2)  # (I, M)
     distance = distance * targets.weights * targets.foreground
     return (distance.sum(dim=1) / targets.counted).mean()

@@ -1,4 +1,4 @@
-"""Pseudo boxes: what a finished run found on the training images, from which the refinement of another learns."""
+"""Pseudo boxes: what a finished run found on the training images, on which the refinement of the next run is trained."""
 
 import json
 from collections.abc import Sequence
@@ -33,7 +33,7 @@ def waiting(out: str | Path) -> Path:
 def keep_pseudo_boxes(
     kept: Path, found_before: Path, names: Sequence[str], classes: Sequence[str], given: Sequence[PseudoBoxes]
 ) -> None:
-    """Put the boxes of a training that begins into its run folder, unless they are there."""
+    """Move the pseudo boxes of a training that begins into its run folder, unless they are there."""
     if kept.exists():
         found_before.unlink(missing_ok=True)
     elif found_before.exists():
@@ -45,7 +45,7 @@ def keep_pseudo_boxes(
 def write_pseudo_boxes(
     path: Path, source: dict[str, Any], names: Sequence[str], classes: Sequence[str], given: Sequence[PseudoBoxes]
 ) -> None:
-    """Write where boxes come from and the boxes of all images as JSON lines, whole or not at all."""
+    """Write the source of the pseudo boxes and the boxes of all images as JSON lines, whole or not at all."""
     lines: list[dict[str, Any]] = [{"source": source}]
     lines += [
         {
@@ -58,7 +58,7 @@ def write_pseudo_boxes(
 
 
 def read_pseudo_boxes(path: Path, names: Sequence[str], classes: Sequence[str]) -> list[PseudoBoxes]:
-    """Return what `write_given` wrote for images of these names, or raise `RunError`."""
+    """Return what `write_pseudo_boxes` wrote for images of these names, or raise `RunError`."""
     numbers = {name: number for number, name in enumerate(classes)}
     try:
         lines = [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()[1:]]
@@ -75,7 +75,7 @@ def read_pseudo_boxes(path: Path, names: Sequence[str], classes: Sequence[str]) 
 
 
 def source_of(path: Path) -> dict[str, Any]:
-    """Return where the boxes that `write_given` wrote come from; nothing is known of a damaged file."""
+    """Return the source that `write_pseudo_boxes` wrote; {} for a damaged file."""
     try:
         return json.loads(path.read_text(encoding="utf-8").partition("\n")[0])["source"]
     except (json.JSONDecodeError, KeyError, TypeError):
@@ -83,9 +83,9 @@ def source_of(path: Path) -> dict[str, Any]:
 
 
 def seeds_among(patches: Tensor, counts: Sequence[int], given: Sequence[PseudoBoxes], classes: int) -> Seeds:
-    """Return as seeds the boxes that stand last among each image's patches (P, 4), of which it has `counts`.
+    """Return as seeds the boxes at the end of each image's patches (P, 4), of which it has `counts`.
 
-    They are read there, and not from `given`, since there they are scaled and mirrored as the image is.
+    They are read there, not from `given`, since there they are scaled and mirrored with the image.
     """
     most = max((int(np.bincount(one.classes).max()) for one in given if len(one.classes)), default=1)
     rows, real = np.zeros((2, len(given), classes * most), np.int64)

@@ -1,4 +1,4 @@
-"""Seeds -> what each patch should say: its class, how much it counts, and the box of the object on it."""
+"""Seeds -> the targets of each patch: its class, its weight, and the offsets to the box of its object."""
 
 from typing import NamedTuple
 
@@ -12,8 +12,8 @@ FOREGROUND, BACKGROUND = 0.5, 0.1  # IoU with a seed from which a patch is of it
 
 
 class PatchTargets(NamedTuple):
-    """What is asked of each patch, (I, M): its class, C meaning background; its weight, 0 where it does not count; which seed
-    it belongs to; whether it lies on that seed; and (I,) how many patches of the image count, at least 1."""
+    """The targets of each patch, (I, M): its class, C meaning background; its weight, 0 where it does not count; its seed; and
+    whether it is foreground, that is on its seed. `counted` (I,) is how many patches of the image count, at least 1."""
 
     classes: Tensor
     weights: Tensor
@@ -37,9 +37,8 @@ def patch_targets(
 ) -> PatchTargets:
     """Return the targets of patches (I, M, 4), `there` (I, M).
 
-    A patch belongs to the seed it overlaps most; of seeds it overlaps alike, to the one with the higher score. From an IoU of
-    `foreground` on it takes the seed's class, from `background` on it is background, below it does not count. Its weight is the
-    seed's score.
+    A patch belongs to the seed of the highest IoU; of equal ones to that with the higher score. From an IoU of `foreground` on it
+    takes the seed's class, from `background` on it is background, below that it does not count. Its weight is the seed's score.
     """
     overlap = box_iou(boxes, seeds.boxes).masked_fill(~seeds.real[:, None], -1)  # (I, M, S)
     best = overlap.amax(dim=2)  # (I, M)
@@ -53,11 +52,11 @@ def patch_targets(
 
 @torch.no_grad()
 def box_targets(boxes: Tensor, seeds: Seeds, targets: PatchTargets) -> Tensor:
-    """Return the offsets (I, M, 4) from patches (I, M, 4) to the seed that each belongs to; they mean nothing off a seed."""
+    """Return the offsets (I, M, 4) from patches (I, M, 4) to the seed of each; of use for foreground patches only."""
     return encoded(boxes, seeds.boxes.gather(1, targets.seeds[..., None].expand(-1, -1, 4)))
 
 
-# What Fast R-CNN divides offsets by, so that the four are about as large as each other: two of the centre, two of the sides.
+# What Fast R-CNN divides offsets by, to give all four a similar scale: two of the centre, two of the sides.
 CENTRE_SPREAD, SIDE_SPREAD = 0.1, 0.2
 LARGEST = 4.135  # of the logarithm of a side's growth: a box becomes at most 62.5 times as wide
 

@@ -1,1 +1,1 @@
-"""What will go wrong with a data set: one module per kind of finding, all run by `check`."""
+"""Checks of a data set before training: one module per kind of finding, all run by `check`."""

@@ -1,6 +1,6 @@
-"""Checking a tagged data set before hours are spent: what will stop a training, what will hurt it, what is worth knowing.
+"""Checking a tagged data set before training: what makes it useless, what hurts, what is worth knowing.
 
-Nothing is written anywhere. Each kind of finding has its own module beside this one; here they are put together.
+Nothing is written. Each kind of finding has its own module beside this one; here they are put together.
 """
 
 import dataclasses
@@ -85,7 +85,7 @@ def check(
 def _from_files(
     images: TaggedImages, parts: Mapping[str, TaggedImages], split: str | None, facts: dict[Path, Facts]
 ) -> Iterator[Finding]:
-    """Yield what the files tell: of every image that was opened, of copies in `images`, of copies between two parts."""
+    """Yield findings of the files: of every opened image, of copies in `images`, of copies between two splits."""
     names = {
         path: name for part in (images, *parts.values()) for path, name in zip(part.paths, part.names, strict=True)
     }
@@ -129,6 +129,6 @@ def box_findings(classes: Sequence[str], fills: Sequence[float | None]) -> Itera
             "fills_the_image",
             Severity.HURTS,
             f"{number_of(len(full), 'class')} {are(len(full))} as large as the image in most images",
-            "Add images that show it smaller: where it is always everywhere, no patch differs from the whole.",
+            "Add images that show it smaller: where it always fills the image, no patch differs from the whole.",
             tuple(Item((name,), f"{share:.0%} in the median") for name, share in full),
         )

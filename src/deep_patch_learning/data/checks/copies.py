@@ -1,4 +1,4 @@
-"""Copies: the same image twice in a data set, with the same tags or others, and the same image in two splits."""
+"""Copies: the same image twice in a data set, with equal or different tags, and the same image in two splits."""
 
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
@@ -14,7 +14,7 @@ from deep_patch_learning.data.dataset import PRESENT, UNKNOWN, TaggedImages
 
 MANY_COPIES = 0.05  # of the images, from which copies hurt
 MANY_NEAR = 0.2
-MANY_LEAKED = 0.01  # of the held-out images, from which a measure is too good
+MANY_LEAKED = 0.01  # of the held-out images, from which a measure is too high
 
 
 @dataclass(frozen=True)
@@ -26,7 +26,7 @@ class Copies:
     near: dict[Path, list[Path]]
 
     def how_alike(self, one: Path, other: Path) -> str:
-        """Return how two images that are alike are alike."""
+        """Return in what way two similar images are alike."""
         if one == other:
             return "the same file"
         if self.facts[one].content == self.facts[other].content:

@@ -1,4 +1,4 @@
-"""What a check says: findings with a severity, and the verdict that follows from them."""
+"""The result of a check: findings with a severity, and the verdict that follows from them."""
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field

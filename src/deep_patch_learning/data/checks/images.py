@@ -1,4 +1,4 @@
-"""What the files of a data set are like: every image is decoded once, and a few facts are kept of each."""
+"""Findings of the image files: every image is decoded once, and a few facts of it are kept."""
 
 import hashlib
 import os
@@ -14,12 +14,12 @@ from PIL import Image
 from deep_patch_learning.common.errors import DataError
 from deep_patch_learning.data.checks.duplicates import Fingerprint, fingerprint
 from deep_patch_learning.data.checks.findings import Finding, Item, Severity, are, has, number_of
-from deep_patch_learning.data.images import read_image
+from deep_patch_learning.data.images import UNDECODABLE, read_image
 
 SMALLEST_SIDE = 32  # pixels: below, a patch is a handful of them
 THINNEST = 6  # times as long as wide: scaled to a longest side of 480, the other is 80 pixels
 HUGE = 24_000_000  # pixels
-GREY_SHARE = 0.05  # of the images, from which it is worth knowing; where nearly all are grey it tells nothing
+GREY_SHARE = 0.05  # of the images, from which it is worth knowing; not where nearly all are grey
 MOST_BROKEN = 0.5
 _ORIENTATION = 0x0112  # the EXIF tag
 _BLANK = 2  # grey levels between the brightest and the darkest part of an image of one colour
@@ -28,7 +28,7 @@ _COLOUR = 6  # grey levels by which channels may differ in a grey image that was
 
 @dataclass(frozen=True)
 class Facts:
-    """What was seen of one image; `problem` says why it could not be read, and then nothing else is known.
+    """The facts of one image; `problem` says why it could not be read, and then nothing else is known.
 
     `size` is (height, width), upright. `content` and `pixels` are digests of the file's bytes and of the decoded image.
     """
@@ -70,14 +70,14 @@ def look_at_all(
                 facts[path] = found
                 if progress is not None:
                     progress(len(facts), len(paths))
-        except BaseException:  # Ctrl-C ends now, not after the thousands that still wait
+        except BaseException:  # Ctrl-C ends now, not after the thousands in the queue
             pool.shutdown(wait=False, cancel_futures=True)
             raise
     return facts
 
 
 def image_findings(names: Sequence[str], facts: Sequence[Facts]) -> Iterator[Finding]:
-    """Yield what the images' files tell, each image named as in `names`."""
+    """Yield the findings of image files, each image named as in `names`."""
     known = list(zip(names, facts, strict=True))
     yield from _broken([(name, one.problem) for name, one in known if one.problem], len(known))
     good = [(name, one) for name, one in known if one.problem is None]
@@ -88,7 +88,7 @@ def image_findings(names: Sequence[str], facts: Sequence[Facts]) -> Iterator[Fin
             "turned",
             Severity.WORTH_KNOWING,
             f"{number_of(len(turned), 'image')} {are(len(turned))} turned by EXIF",
-            "Nothing here: boxes are in pixels of the upright image; see that what reads them later turns it too.",
+            "Nothing to do here: boxes are in pixels of the upright image, so programs that read them must apply EXIF too.",
             tuple(turned),
         )
     grey = [Item((name,)) for name, one in good if one.grey]
@@ -97,7 +97,7 @@ def image_findings(names: Sequence[str], facts: Sequence[Facts]) -> Iterator[Fin
             "grey",
             Severity.WORTH_KNOWING,
             f"{number_of(len(grey), 'image')} ({len(grey) / len(good):.0%}) {are(len(grey))} grey",
-            "See that grey does not go with some class: then it would be learned in place of the object.",
+            "Check that grey does not go with a class: the network would learn it in place of the object.",
             tuple(grey),
         )
 
@@ -164,5 +164,5 @@ def _is_turned(path: Path) -> bool:
     try:
         with Image.open(path) as opened:
             return opened.getexif().get(_ORIENTATION, 1) in range(2, 9)
-    except Exception:  # EXIF that cannot be parsed turns nothing
+    except UNDECODABLE:  # EXIF that cannot be parsed turns nothing
         return False

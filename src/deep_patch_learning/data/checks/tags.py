@@ -1,4 +1,4 @@
-"""What the tags alone tell about a training: classes too rare, too common, or never apart, and images without tags."""
+"""Findings of the tags alone: classes too rare, too common, or never apart, and images without tags."""
 
 from collections.abc import Iterator, Mapping, Sequence
 
@@ -19,7 +19,7 @@ ENOUGH_TO_SAY = 10  # images of a class, below which chance may put another besi
 
 
 def tag_findings(images: TaggedImages, counts: Sequence[ClassCount]) -> Iterator[Finding]:
-    """Yield what the tags of `images`, counted in `counts`, tell."""
+    """Yield the findings of the tags of `images`, counted in `counts`."""
     yield from rare_classes(counts)
     yield from common_classes(counts)
     yield from imbalance(counts)
@@ -60,7 +60,7 @@ def common_classes(counts: Sequence[ClassCount]) -> Iterator[Finding]:
     shown = [one for one in counts if one.present >= TOO_FEW]
     never = [one for one in shown if not one.absent]
     nearly = [one for one in shown if one.absent and one.present / (one.present + one.absent) >= NEARLY_ALL]
-    fix = "Add images that do not show it: what is absent is learned from these alone, and so is where it is not."
+    fix = "Add images that do not show it: only these teach what the class does not look like."
     if never:
         yield Finding(
             "never_absent",
@@ -154,7 +154,7 @@ def one_tag_each(images: TaggedImages) -> Iterator[Finding]:
             "one_tag_each",
             Severity.WORTH_KNOWING,
             "no image has more than one tag",
-            "If some show several classes, add those tags (or mark them unknown): what is not named counts as absent.",
+            "If some show several classes, add those tags (or mark them unknown): a class that is not tagged counts as absent.",
         )
 
 
@@ -174,7 +174,7 @@ def training_split(splits: Mapping[str, TaggedImages]) -> str | None:
 
 
 def split_findings(splits: Mapping[str, TaggedImages], split: str | None) -> Iterator[Finding]:
-    """Yield what the splits tell; `split` is the one checked for training, None when all were checked together."""
+    """Yield the findings of the splits; `split` is the one checked for training, None when all were checked together."""
     trained = split if split is not None else training_split(splits)
     held_out = {name: part for name, part in splits.items() if name != trained}
     if trained is None or not held_out:

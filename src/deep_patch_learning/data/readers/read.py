@@ -1,4 +1,4 @@
-"""Reading tags: one function for every kind of data set. It never looks at a box; `data/truth.py` does."""
+"""Reading tags: one function for every kind of data set. It never reads a box; `data/truth.py` does."""
 
 from collections.abc import Callable, Mapping, Sequence
 from enum import Enum
@@ -35,9 +35,9 @@ _READERS: dict[Kind, Callable[[Path], TagTable]] = {
 
 
 def read_tags(path: str | Path, split: str | Path | None = None, classes: Sequence[str] | None = None) -> TaggedImages:
-    """Return the images of a data set with their tags, present, absent and unknown kept apart.
+    """Return the images of a data set with their tags: present, absent or unknown.
 
-    The kind is told by looking at `path`: a VOC folder (or a VOCdevkit with one inside), a COCO json, a CSV, a folder
+    The kind is recognised from `path`: a VOC folder (or a VOCdevkit with one inside), a COCO json, a CSV, a folder
     per class, or JSON lines. `split` is a VOC list (`train`, `val`, ...), a value of the CSV's or JSON lines' `split`,
     a first-level folder, or, for every kind, a text file with one image name per line; None takes all images
     (VOC: `trainval` where there is one). `classes` fixes the classes and their order, and a tag outside them raises
@@ -64,7 +64,7 @@ _BY_SUFFIX = {".json": Kind.COCO, ".csv": Kind.CSV, ".jsonl": Kind.JSON_LINES, "
 
 
 def recognise(path: str | Path) -> tuple[Kind, Path]:
-    """Return the kind of data set, and its own place: the VOC folder inside a VOCdevkit, else `path` itself."""
+    """Return the kind of data set, and where it is: the VOC folder inside a VOCdevkit, else `path` itself."""
     path = Path(path)
     try:
         if path.is_dir():
@@ -93,7 +93,7 @@ def _recognise_folder(folder: Path) -> tuple[Kind, Path]:
     coco = sorted((folder / "annotations").glob("*.json"))
     if coco:
         raise DataError(f"{folder}: holds a COCO data set. Give one of its json files, such as {coco[-1]}.")
-    # Beside a tag file, a folder of images is most likely not a class: better ask than train on a class "images".
+    # Beside a tag file, a folder of images is most likely not a class: better to stop than to train on a class "images".
     for child in inside:
         if child.is_file() and _is_tag_file(child):
             raise DataError(f"{folder}: a folder with the tag file {child.name} in it. Give that file: {child}.")

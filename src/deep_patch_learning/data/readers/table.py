@@ -1,6 +1,6 @@
 """A table of images and tags as a reader found it, and the one way from there to `TaggedImages`.
 
-Every reader ends here, so splits, duplicates, missing images and unknown classes are treated alike in all formats.
+Every reader ends here, so splits, duplicates, missing images and unknown classes are handled alike in all formats.
 """
 
 import os

@@ -61,7 +61,7 @@ def read_voc(folder: Path, split: str | None) -> TagTable:
 
 
 def read_voc_names(folder: Path, split: str = "test", classes: Sequence[str] = VOC_CLASSES) -> TaggedImages:
-    """Return the images of a list with every tag unknown: for a test set whose annotations are kept from us."""
+    """Return the images of a list with every tag unknown: for a test set whose annotations are not public."""
     lists = _find_lists(folder)
     if split in lists.splits:
         source = lists.splits[split]
@@ -103,7 +103,7 @@ def annotation_of(folder: Path, image_id: str) -> Path:
 
 
 def _find_lists(folder: Path) -> _Lists:
-    """Return the lists, told apart by their columns: a split has ids alone, a class list has a state after each."""
+    """Return the lists, distinguished by their columns: a split has ids alone, a class list has a state after each."""
     splits: dict[str, Path] = {}
     with_states: dict[str, Path] = {}
     for path in sorted((folder / "ImageSets" / "Main").glob("*.txt")):
@@ -202,9 +202,8 @@ class _Images:
     def __init__(self, folder: Path) -> None:
         self.folder = folder.absolute() / "JPEGImages"
         files = sorted(self.folder.iterdir(), key=lambda file: (file.suffix == ".jpg", file.name))
-        self.files = {
-            file.stem: file for file in files if file.suffix.lower() in IMAGE_SUFFIXES
-        }  # .jpg comes last, wins
+        # .jpg comes last and wins
+        self.files = {file.stem: file for file in files if file.suffix.lower() in IMAGE_SUFFIXES}
 
     def __call__(self, image_id: str) -> Path:
         return self.files.get(image_id) or self.folder / f"{image_id}.jpg"

@@ -1,7 +1,7 @@
-"""The embedded world: seeded images of small drawn objects with known boxes, made without any download.
+"""The synthetic data set "world": images of small drawn objects with known boxes, made from a seed without any download.
 
-Eight classes are arrangements of the same parts, in the same colours, among loose parts and clutter, so that only
-a whole object tells its class.
+Its eight classes are arrangements of the same parts in the same colours, among loose parts and clutter, so that only a whole
+object shows its class.
 """
 
 from deep_patch_learning.data.world.files import make_world

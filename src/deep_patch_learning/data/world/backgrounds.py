@@ -1,4 +1,4 @@
-"""Backgrounds and clutter. None of it depends on the objects that will stand in front."""
+"""Backgrounds and clutter. None of it depends on the objects in front."""
 
 from collections.abc import Callable
 
@@ -9,7 +9,7 @@ from deep_patch_learning.data.world import parts
 from deep_patch_learning.data.world.parts import Style, colours_of
 from deep_patch_learning.data.world.pen import Paint, Pen
 
-# Four colours that live well together, from far to near.
+# Four matching colours each, from far to near.
 _MOODS = [
     colours_of(line)
     for line in (

@@ -1,4 +1,4 @@
-"""A world on disk: JPEG images and one JSON-lines file with their tags, and their boxes for measuring."""
+"""The synthetic data set on disk: JPEG images and one JSON-lines file with their tags, and their boxes for evaluation."""
 
 import dataclasses
 import json
@@ -25,8 +25,8 @@ def make_world(
 ) -> Path:
     """Return the path of `world.jsonl`, after writing it and its images into `folder`.
 
-    A world already there and made with the same settings is kept as it is. `on_image` hears (done, all) after each
-    image. Each line is one image: `image`, `tags`, `split`, and `boxes`, which are for measuring only.
+    A data set that is there with the same settings is kept as it is. `on_image(done, total)` is called after each image.
+    Each line is one image: `image`, `tags`, `split`, and `boxes`, which are for evaluation only.
     """
     folder, world = Path(folder), world or World()
     listing, settings = folder / "world.jsonl", folder / "settings.json"
@@ -37,7 +37,7 @@ def make_world(
     if listing.exists() and settings.read_text(encoding="utf-8") == text:
         return listing
     (folder / "images").mkdir(parents=True, exist_ok=True)
-    listing.unlink(missing_ok=True)  # the listing comes last: where it stands, the world is whole
+    listing.unlink(missing_ok=True)  # the listing is written last: where it is, the data set is complete
     write_whole(settings, text)
     numbers = [*range(train), *range(TEST_START, TEST_START + test)]
     lines = []

@@ -1,6 +1,6 @@
-"""The parts that objects are made of. Every part serves several classes, and lies about loose as well.
+"""The parts that objects are made of. Every part occurs in several classes, and loose in the background.
 
-So a wheel, a window or a fin says nothing of the class: only the whole arrangement does.
+So a wheel, a window or a fin does not show the class: only the whole arrangement does.
 """
 
 from dataclasses import dataclass
@@ -20,7 +20,7 @@ def colours_of(codes: str) -> list[Colour]:
     return [colour_of(code) for code in codes.split()]
 
 
-# One set of colours for all classes: colour must not tell what an object is.
+# One set of colours for all classes: colour must not show the class.
 _OBJECT_COLOURS = np.array(
     colours_of(
         "e4572e f3a712 2e86ab a23b72 3bb273 7768ae f25f5c 247ba0 ffd23f 54b8a5 d1495b edae49 00798c 30638e "

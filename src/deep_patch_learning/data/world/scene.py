@@ -16,7 +16,7 @@ from deep_patch_learning.data.world.shapes import CLASSES, SHAPES
 
 @dataclass(frozen=True)
 class World:
-    """What the images of a world are like. Sizes are shares of the image's height."""
+    """The settings of the synthetic images. Sizes are shares of the image's height."""
 
     size: tuple[int, int] = (160, 128)  # width, height
     min_objects: int = 1
@@ -29,7 +29,7 @@ class World:
     cut: float = 0.1  # how often an object may be cut by the image's border
     min_distractors: int = 4
     max_distractors: int = 9
-    min_pieces: int = 1  # objects broken in two, of which one half lies about: no tag speaks of them
+    min_pieces: int = 1  # halves of broken objects, which no tag names
     max_pieces: int = 2
 
     def __post_init__(self) -> None:
@@ -82,7 +82,7 @@ class Pose(NamedTuple):
 def draw_scene(seed: int, index: int, world: World | None = None) -> tuple[np.ndarray, list[Placed]]:
     """Return image `index` of a seed as (H, W, 3) uint8 RGB, and its objects from back to front.
 
-    Nothing but the seed, the index and the world's settings decides the image.
+    The seed, the index and the settings alone determine the image.
     """
     world = world or World()
     rng = np.random.default_rng((seed, index))
@@ -225,7 +225,7 @@ def scatter(image: np.ndarray, behind: np.ndarray, size: tuple[int, int], rng: n
 
 
 def _lay_piece(image: np.ndarray, behind: np.ndarray, world: World, rng: np.random.Generator) -> None:
-    """Lay one half of a broken object somewhere: half an object must not tell the class, only a whole one."""
+    """Lay one half of a broken object somewhere: half an object must not show the class, only a whole one."""
     width, height = world.size
     size = math.exp(rng.uniform(math.log(world.smallest), math.log(world.largest * 0.8))) * height
     sprite = break_in_two(_draw_object(CLASSES[int(rng.integers(len(CLASSES)))], size, behind, world, rng), rng)

@@ -1,12 +1,12 @@
 """Convolution, frozen norm, residual sum and ReLU as one kernel, forward and in training.
 
 A residual network whose batch norms are frozen is a chain of convolutions with biases: `fold_norms` makes it one. On a GPU in
-half precision `run` then passes such chains through cuDNN's fused convolutions. Left to separate kernels, the norms, sums and
-ReLUs take more time than the convolutions.
+half precision `run` then computes such chains by cuDNN's fused convolutions. With a kernel each, the norms, sums and ReLUs
+take more time than the convolutions.
 """
 
 import itertools
-from typing import Any, cast
+from typing import Any, NamedTuple, cast
 from weakref import WeakKeyDictionary
 
 import torch
@@ -81,17 +81,17 @@ def _fusible(layer: nn.Module) -> bool:
 
 
 class Copies:
-    """The weights and biases of a module's convolutions in half precision, all written again by one kernel at every pass.
+    """The weights and biases of a module's convolutions in half precision, all rewritten by one kernel at every forward pass.
 
-    That a weight was changed cannot be seen from outside: fused optimisers write without raising its version. So no copy is
-    trusted from one pass to the next. A backward pass uses the copies of the latest forward pass, so the weights must not
-    change between a forward pass and its own backward.
+    Whether a weight has changed cannot be known: fused optimisers write without raising its version. So no copy is reused by
+    the next forward pass. A backward pass uses the copies of the latest forward pass, so the weights must not change between a
+    forward pass and its backward pass.
     """
 
     def __init__(self, module: nn.Module, dtype: torch.dtype) -> None:
         layers = [cast(nn.Conv2d, layer) for layer in module.modules() if _fusible(layer)]
         self._sources = [tensor.detach() for layer in layers for tensor in (layer.weight, cast(Tensor, layer.bias))]
-        # not in inference mode, or what is made while a network is only asked could not be written in training
+        # not in inference mode: tensors made there could not be written in training
         with torch.inference_mode(False):
             self._targets = [torch.empty_like(tensor, dtype=dtype) for tensor in self._sources]
         self._of = {layer: (self._targets[2 * n], self._targets[2 * n + 1]) for n, layer in enumerate(layers)}
@@ -126,20 +126,29 @@ def _copies_of(module: nn.Module, dtype: torch.dtype) -> Copies:
 
 def _convolve(layer: nn.Conv2d, maps: Tensor, copies: Copies, beside: Tensor | None = None) -> Tensor:
     """Return relu(layer(maps) + beside)."""
-    way = (layer.stride, layer.padding, layer.dilation, layer.groups)
+    convolution = _Convolution(*copies[layer], (layer.stride, layer.padding, layer.dilation, layer.groups))
     if not torch.is_grad_enabled():
-        return _kernel(maps, copies[layer], beside, way)
-    return _ConvolveRelu.apply(maps, layer.weight, layer.bias, beside, copies[layer], way)
+        return _kernel(maps, convolution, beside)
+    return _ConvolveRelu.apply(maps, layer.weight, layer.bias, beside, convolution)
 
 
-def _kernel(maps: Tensor, halves: tuple[Tensor, Tensor], beside: Tensor | None, way: tuple[Any, ...]) -> Tensor:
+class _Convolution(NamedTuple):
+    """A convolution in half precision: copies of weight and bias; `window` is stride, padding, dilation and groups."""
+
+    weight: Tensor
+    bias: Tensor
+    window: tuple[Any, ...]
+
+
+def _kernel(maps: Tensor, convolution: _Convolution, beside: Tensor | None) -> Tensor:
+    weight, bias, window = convolution
     if beside is None:
-        return torch.cudnn_convolution_relu(maps, *halves, *way)
-    return torch.cudnn_convolution_add_relu(maps, halves[0], beside, 1.0, halves[1], *way)
+        return torch.cudnn_convolution_relu(maps, weight, bias, *window)
+    return torch.cudnn_convolution_add_relu(maps, weight, beside, 1.0, bias, *window)
 
 
 class _ConvolveRelu(torch.autograd.Function):
-    """relu(convolution + beside) of `halves`, the copies of weight and bias in half precision; `way` is how it slides."""
+    """relu(convolution + beside), with the gradients of the full-precision weight and bias."""
 
     @staticmethod
     def forward(  # type: ignore[override]
@@ -148,13 +157,12 @@ class _ConvolveRelu(torch.autograd.Function):
         weight: Tensor,
         bias: Tensor,
         beside: Tensor | None,
-        halves: tuple[Tensor, Tensor],
-        way: tuple[Any, ...],
+        convolution: _Convolution,
     ) -> Tensor:
-        out = _kernel(maps, halves, beside, way)
+        out = _kernel(maps, convolution, beside)
         ctx.save_for_backward(maps, out)
-        ctx.halved = halves[0]  # not saved as above, where being written again, with the same values, is an error
-        ctx.way = way
+        ctx.halved = convolution.weight  # not saved as above, where rewriting it, even with equal values, is an error
+        ctx.window = convolution.window
         ctx.beside = beside is not None
         return out
 
@@ -162,10 +170,10 @@ class _ConvolveRelu(torch.autograd.Function):
     def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor | None, ...]:  # type: ignore[override]
         maps, out = ctx.saved_tensors
         halved = ctx.halved
-        stride, padding, dilation, groups = ctx.way
+        stride, padding, dilation, groups = ctx.window
         gradient = torch.ops.aten.threshold_backward(gradient, out, 0)
         wanted = list(ctx.needs_input_grad[:3])
         to_maps, to_weight, to_bias = torch.ops.aten.convolution_backward(
             gradient, maps, halved, [len(halved)], stride, padding, dilation, False, [0, 0], groups, wanted
         )
-        return to_maps, to_weight, to_bias, gradient if ctx.beside else None, None, None
+        return to_maps, to_weight, to_bias, gradient if ctx.beside else None, None

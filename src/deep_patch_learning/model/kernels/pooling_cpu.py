@@ -1,4 +1,4 @@
-"""RoI max-pooling on the CPU: the numbers and gradients of `torchvision.ops.roi_pool`, several times sooner.
+"""RoI max-pooling on the CPU: the numbers and gradients of `torchvision.ops.roi_pool`, several times faster.
 
 Patches overlap, so that one part of the map is searched again and again. A maximum may count a cell twice, so that of any
 rectangle is that of four rectangles whose sides are powers of two, laid into its corners. The maxima of all such
@@ -6,8 +6,8 @@ rectangles (a sparse table) are made once for each image and group of channels; 
 large it is. Where patches are few, the table stops at smaller rectangles, of which a bin takes more. Channels lie side by
 side in memory, where one instruction takes the maximum of several.
 
-The gradient goes to the winner of each bin: the first of its greatest cells, rows before columns. Winners are looked for
-anew on the way back, which takes less than keeping them: only the maps, as they were given, and the patches are held.
+The gradient goes to the winner of each bin: the first of its greatest cells, rows before columns. Winners are searched again in
+the backward pass, which is cheaper than storing them: only the maps and the patches are kept.
 """
 
 from collections.abc import Callable
@@ -33,8 +33,8 @@ from deep_patch_learning.model.kernels.pooling_loops import (
 
 CHANNELS = 32  # to a group: enough to keep the processor's vectors full, few enough for the table to stay in its cache
 SHARE = 2**21  # numbers to write or look up: a thread with fewer is not worth starting
-PIECES = 4  # for each thread: a thread that another program held up leaves its share to the others
-BINS_WITH_GRADIENT, BINS_WITHOUT = 0.6, 0.15  # to a cell of the maps: with fewer, torchvision is done sooner
+PIECES = 4  # for each thread: a thread that is held up leaves its pieces to the others
+BINS_WITH_GRADIENT, BINS_WITHOUT = 0.6, 0.15  # per cell of the maps: with fewer, torchvision is faster
 
 
 def roi_max_pool(maps: Tensor, rois: Tensor, size: int, scale: float) -> Tensor:
@@ -51,7 +51,7 @@ def roi_max_pool(maps: Tensor, rois: Tensor, size: int, scale: float) -> Tensor:
 def pays(maps: Tensor, patches: int, size: int) -> bool:
     """Return whether `roi_max_pool` is the faster way: whether there are enough bins for the cells that it lays out anew.
 
-    The shares are where both took as long on one thread, which is what torchvision uses (benchmarks/pooling_cpu.py).
+    The limits are where both took equally long on one thread, which is what torchvision uses (benchmarks/pooling_cpu.py).
     """
     cells = len(maps) * maps.shape[2] * maps.shape[3]
     share = BINS_WITH_GRADIENT if maps.requires_grad and torch.is_grad_enabled() else BINS_WITHOUT
@@ -121,7 +121,7 @@ def _plan(rois: Tensor, size: int, scale: float, shape: torch.Size) -> LookUps:
     images, _, height, width = shape
     array = rois.detach().contiguous().numpy()
     image = array[:, 0].astype(np.int64)
-    order = np.argsort(image, kind="stable")  # in an image patches keep their order, and with it sums keep theirs
+    order = np.argsort(image, kind="stable")  # patches keep their order within an image, and so do sums of gradients
     starts = np.searchsorted(image[order], np.arange(images + 1))
     bounds = bin_bounds(array, array.dtype.type(scale), size, height, width)
     levels = table_levels(bounds, int((np.diff(starts) > 0).sum()) * height * width)

@@ -1,4 +1,4 @@
-"""Edges of an image without a trained model, linked into groups of like direction, for EdgeBoxes."""
+"""Edges of an image without a trained model, linked into groups of similar direction, for EdgeBoxes."""
 
 import numpy as np
 from numba import njit

@@ -1,4 +1,4 @@
-"""The score of a box by the edges that lie wholly inside it (Zitnick and Dollar, 2014), and the best boxes by it."""
+"""The score of a box by the edges wholly inside it (Zitnick and Dollar, 2014), its refinement, and NMS."""
 
 from typing import NamedTuple
 
@@ -6,7 +6,7 @@ import numpy as np
 from numba import njit
 
 NORM = 1.5  # the exponent of a box's perimeter in its score
-FAINT = 0.2  # ties fainter than this are not followed
+FAINT = 0.2  # paths of a lower affinity are not followed
 ROUNDS = 2  # halvings of the step while a box is refined
 
 
@@ -94,10 +94,10 @@ def _touch(along: np.ndarray, first: int, last: int, leak: np.ndarray, queue: np
 
 @njit(cache=True, nogil=True)
 def score(box: tuple[int, int, int, int], floor: float, scene: Scene, leak: np.ndarray, queue: np.ndarray) -> float:
-    """Return the score of one box: the strength of the groups inside that no path of like groups ties to its sides.
+    """Return the score of one box: the strength of the groups inside that no path of similar groups connects to its sides.
 
-    Once the score is sure not to be above `floor`, counting stops. `leak` (n,) holds how far each group is tied to the
-    sides; it must be all zeros and is left so. `queue` (n,) is room to work in.
+    Counting stops once the score cannot exceed `floor`. `leak` (n,) holds how strongly each group is connected to the
+    sides; it must be all zeros and is left so. `queue` (n,) is scratch.
     """
     x1, y1, x2, y2 = box
     rows, columns, facts = scene.rows, scene.columns, scene.facts

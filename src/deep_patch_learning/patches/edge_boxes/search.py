@@ -1,4 +1,4 @@
-"""EdgeBoxes (Zitnick and Dollar, 2014): image -> the boxes that most edges lie wholly inside of."""
+"""EdgeBoxes (Zitnick and Dollar, 2014): image -> the boxes that wholly enclose the most edges."""
 
 import hashlib
 from dataclasses import dataclass
@@ -18,10 +18,10 @@ LONGEST = 3.0  # the largest ratio of a window's sides
 
 @dataclass(frozen=True)
 class EdgeBoxes:
-    """The `max_boxes` windows that hold the most edges crossing no side, refined and spread out, best first.
+    """The `max_boxes` windows that enclose the most edges, refined and after NMS, best first.
 
-    Windows neighbouring in place, size or shape overlap by `step`; of two results that overlap by more than `overlap`
-    the better one is kept. The search runs on the image scaled to at most `max_side`. Edges come from the gradient
+    Windows neighbouring in place, size or shape have an IoU of `step`; of two results with an IoU above `overlap` the
+    better one is kept. The search runs on the image scaled to at most `max_side`. Edges come from the gradient
     at two scales, or from OpenCV's structured forest when `edge_model` names its model file.
     """
 
@@ -102,7 +102,7 @@ def _tightened(boxes: np.ndarray, height: int, width: int) -> np.ndarray:
 
 @lru_cache(maxsize=64)
 def _windows(height: int, width: int, step: float) -> np.ndarray:
-    """Return windows (P, 4) int32 over all places, sizes and shapes, such that neighbours overlap by `step`."""
+    """Return windows (P, 4) int32 over all places, sizes and shapes, such that neighbours have an IoU of `step`."""
     place_step = (1 - step) / (1 + step)
     ratio_step = ((1 + step) / (2 * step)) ** 2
     shapes = int(np.log(LONGEST) / np.log(ratio_step))
@@ -125,7 +125,7 @@ def _windows(height: int, width: int, step: float) -> np.ndarray:
 def _gradient_edges(image: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """Return edge strength, about 0 to 1, and direction (H, W) float32 from the Lab gradient at two scales.
 
-    The gradient is divided by its mean over the surroundings, so that an edge counts by how it stands out.
+    The gradient is divided by its local mean, so that an edge counts by its contrast to the surroundings.
     """
     import cv2
 

@@ -1,9 +1,9 @@
-"""The order of Selective Search's boxes: the first n should be the n that hold the most objects.
+"""The order of Selective Search's boxes: the first n should be the n that cover the most objects.
 
-Two things decide. A box that stands high in many hierarchies comes early: its score is the sum of 1 / (1 + joins undone
-before it appears). And a box next to which there is a better one can wait: boxes fall into cells of like place and size,
-and a score is divided by a power of 1 + the number of better boxes in the cell. Two cell grids, half a cell apart,
-are counted together, since a single one puts some like boxes on two sides of a border.
+Two things decide. A box that is near the top of many hierarchies comes early: its score is the sum of 1 / (1 + joins undone
+before it appears). And a box close to a better one comes later: boxes fall into cells of similar place and size, and a score
+is divided by a power of 1 + the number of better boxes in the cell. Two cell grids, half a cell apart, are counted together,
+since a single one puts some similar boxes on two sides of a border.
 """
 
 import numpy as np

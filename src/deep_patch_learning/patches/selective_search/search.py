@@ -1,4 +1,4 @@
-"""Selective Search (Uijlings et al., 2013): image -> a few thousand boxes that hold nearly every object.
+"""Selective Search (Uijlings et al., 2013): image -> a few thousand boxes that cover nearly every object.
 
 The default differs from the original "fast" mode (docs/patches.md says how it was measured): segmentations are expensive
 and groupings are cheap, so each segmentation is grouped under more similarity mixes.

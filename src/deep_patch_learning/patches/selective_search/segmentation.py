@@ -4,7 +4,7 @@ Every pixel is a vertex, joined to its eight neighbours by edges weighted with t
 taken from light to heavy; an edge joins two components when it is no heavier than the heaviest edge inside either
 one plus k / size. Weights are whole numbers, so that sorting is counting. One sorted list serves every k, and a
 larger k samples only the edges that met two different components at the smaller one. The others lie inside a
-component of the smaller k, and nearly always of the larger one too: close to segmenting afresh, for half the edges.
+component of the smaller k, and nearly always of the larger one too: close to a segmentation from scratch, for half the edges.
 """
 
 import numpy as np
