@@ -2,7 +2,7 @@
 PYTHON ?= python3
 BIN := .venv/bin
 
-.PHONY: demo test lint install clean
+.PHONY: demo test docs lint install clean
 
 demo: .venv/.installed
 	$(BIN)/dpl demo
@@ -12,6 +12,9 @@ test: .venv/.installed-dev
 	$(BIN)/ruff check .
 	$(BIN)/mypy
 	$(BIN)/pytest
+
+docs: .venv/.installed-docs
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict
 
 install: .venv/.installed
 
@@ -25,5 +28,10 @@ install: .venv/.installed
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check -e '.[dev]'
 	touch $@ .venv/.installed
 
+.venv/.installed-docs: pyproject.toml
+	test -x $(BIN)/python || $(PYTHON) -m venv .venv
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -e '.[docs]'
+	touch $@ .venv/.installed
+
 clean:
-	rm -rf .venv dpl-demo runs .pytest_cache .mypy_cache .ruff_cache
+	rm -rf site .venv dpl-demo runs .pytest_cache .mypy_cache .ruff_cache

@@ -1,6 +1,6 @@
-"""Draws the README's picture from a finished demo: its first eight test pictures with the best box of each tag.
+"""Draws the README's image from a finished demo: its first eight test images with the best box of each tag.
 
-python benchmarks/demo_picture.py DPL_DEMO_FOLDER
+python benchmarks/demo_image.py DPL_DEMO_FOLDER
 """
 
 import sys
@@ -9,12 +9,14 @@ from pathlib import Path
 import numpy as np
 from PIL import Image
 
-from deep_patch_learning import verbs
-from deep_patch_learning.boxes import pairwise_iou
-from deep_patch_learning.data.tags import read_tags
+from deep_patch_learning.common.boxes import pairwise_iou
+from deep_patch_learning.common.drawing import draw_verdict
+from deep_patch_learning.data.dataset import limited
+from deep_patch_learning.data.readers.read import read_tags
 from deep_patch_learning.data.truth import read_truth
-from deep_patch_learning.drawing import draw_verdict
-from deep_patch_learning.loading import load
+from deep_patch_learning.inference.loading import load
+from deep_patch_learning.inference.stream import predict_prepared
+from deep_patch_learning.patches.prepare import prepare
 
 ENLARGED, COLUMNS = 3, 4
 
@@ -23,20 +25,20 @@ def main() -> None:
     folder = Path(sys.argv[1])
     listing = folder / "world" / "world.jsonl"
     model = load(folder / "runs" / "second")
-    pictures = verbs.limited(read_tags(listing, "test"), 2 * COLUMNS)
-    prepared = verbs.prepare(pictures, model.patch_generator, folder / "patches")
-    truth = read_truth(listing, pictures)
+    images = limited(read_tags(listing, "test"), 2 * COLUMNS)
+    prepared = prepare(images, model.patch_generator, folder / "patches")
+    truth = read_truth(listing, images)
     assert truth is not None
     drawn = []
-    for i, found in enumerate(verbs.predict(model, prepared)):
-        tagged = np.flatnonzero(pictures.labels[i] == 1)
+    for i, found in enumerate(predict_prepared(model, prepared)):
+        tagged = np.flatnonzero(images.labels[i] == 1)
         boxes = found.best_boxes[tagged]
         right = [
             pairwise_iou(box[None], truth[i].of_class(c)).max() >= 0.5 for c, box in zip(tagged, boxes, strict=True)
         ]
-        image = Image.fromarray(pictures.read(i))
+        image = Image.fromarray(images.read(i))
         large = image.resize((image.width * ENLARGED, image.height * ENLARGED), Image.Resampling.LANCZOS)
-        labels = [f"{pictures.classes[c]} {100 * found.probabilities[c]:.0f} %" for c in tagged]
+        labels = [f"{images.classes[c]} {100 * found.probabilities[c]:.0f} %" for c in tagged]
         card = draw_verdict(large, boxes * ENLARGED, right, labels, truth[i].boxes * ENLARGED)
         drawn.append(np.asarray(card.convert("RGB").resize((400, 320), Image.Resampling.LANCZOS)))
     gap = 8
@@ -46,7 +48,7 @@ def main() -> None:
         for c, card in enumerate(row):
             sheet[r * (320 + gap) : r * (320 + gap) + 320, c * (400 + gap) : c * (400 + gap) + 400] = card
     Image.fromarray(sheet).quantize(256).save(
-        Path(__file__).parent.parent / "docs" / "pictures" / "demo.png", optimize=True
+        Path(__file__).parent.parent / "docs" / "images" / "demo.png", optimize=True
     )
 
 

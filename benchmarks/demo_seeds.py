@@ -14,7 +14,7 @@ import tempfile
 from datetime import date
 from pathlib import Path
 
-from deep_patch_learning.demo import SHOWN, TITLES
+from deep_patch_learning.commands.demo import SHOWN, TITLES
 from written import this_machine
 
 RESULTS = Path(__file__).parent.parent / "results" / "demo.csv"

@@ -3,7 +3,7 @@
     dpl label VOC2007 --split train --model RUN --min-score 0 --out labels
     python benchmarks/detector_on_labels.py VOC2007 labels --weights resnet50_imagenet.safetensors [--stride-in-first]
 
-Torchvision's Faster R-CNN with ResNet-50 and a feature pyramid, from ImageNet weights, both times with the same pictures, steps
+Torchvision's Faster R-CNN with ResNet-50 and a feature pyramid, from ImageNet weights, both times with the same images, steps
 and seed; detection mAP on val. Boxes marked difficult are left out of training. Writes results/detector_on_labels.csv: the
 share of full supervision that tags buy. With --only one of the two is trained, and the other's row stays as it is in the file.
 The labels of the row `tags` in results/ are those of the run "fourth round of three", seed 0, of benchmarks/voc_parts.py: its
@@ -28,28 +28,27 @@ from torchvision.models.detection import FasterRCNN
 from torchvision.models.detection.backbone_utils import BackboneWithFPN
 from torchvision.ops.misc import FrozenBatchNorm2d
 
-from deep_patch_learning import verbs
-from deep_patch_learning.data.dataset import TaggedPictures
-from deep_patch_learning.data.tags import read_tags
+from deep_patch_learning.data.dataset import TaggedImages, limited
+from deep_patch_learning.data.readers.read import read_tags
 from deep_patch_learning.data.truth import TrueBoxes, read_truth
-from deep_patch_learning.evaluation import detection_mean_ap
+from deep_patch_learning.evaluation.discovery import detection_mean_ap
 from written import RESULTS, this_machine, write_rows
 
 Boxes = tuple[np.ndarray, np.ndarray]  # (B, 4) and the class of each
 
 
-def found_boxes(folder: Path, pictures: TaggedPictures) -> list[Boxes]:
-    """Return the boxes that `dpl label` wrote, for each of the pictures."""
+def found_boxes(folder: Path, images: TaggedImages) -> list[Boxes]:
+    """Return the boxes that `dpl label` wrote, for each of the images."""
     (file,) = (folder / "annotations").glob("*.json")
     content = json.loads(file.read_text())
     names = {category["id"]: category["name"] for category in content["categories"]}
-    column = {name: index for index, name in enumerate(pictures.classes)}
+    column = {name: index for index, name in enumerate(images.classes)}
     places = {image["id"]: Path(image["file_name"]).stem for image in content["images"]}
     own: dict[str, list[tuple[list[float], int]]] = {stem: [] for stem in places.values()}
     for one in content["annotations"]:
         x, y, width, height = one["bbox"]
         own[places[one["image_id"]]].append(([x, y, x + width, y + height], column[names[one["category_id"]]]))
-    return [_arrays(own[path.stem]) for path in pictures.paths]
+    return [_arrays(own[path.stem]) for path in images.paths]
 
 
 def _arrays(rows: list[tuple[list[float], int]]) -> Boxes:
@@ -80,7 +79,7 @@ def detector(classes: int, weights: Path, size: int, stride_in_first: bool) -> F
 
 
 def batches(count: int, together: int, steps: int, seed: int) -> Iterator[list[tuple[int, bool]]]:
-    """Yield which pictures a step sees, and whether mirrored."""
+    """Yield which images a step sees, and whether mirrored."""
     random = np.random.default_rng(seed)
     order: list[int] = []
     for _ in range(steps):
@@ -93,7 +92,7 @@ def batches(count: int, together: int, steps: int, seed: int) -> Iterator[list[t
 def train(
     model: FasterRCNN, images: list[Tensor], boxes: list[Boxes], options: argparse.Namespace, device: str
 ) -> None:
-    """Train on pictures that have a box."""
+    """Train on images that have a box."""
     usable = [index for index, (own, _) in enumerate(boxes) if len(own)]
     learning = [parameter for parameter in model.parameters() if parameter.requires_grad]
     rate = 0.02 * options.batch / 16
@@ -134,7 +133,7 @@ def train(
 
 @torch.inference_mode()
 def detections(model: FasterRCNN, images: list[Tensor], device: str) -> list[SimpleNamespace]:
-    """Return the boxes found in each picture."""
+    """Return the boxes found in each image."""
     model.eval()
     found = []
     for at in range(0, len(images), 16):
@@ -165,21 +164,21 @@ def keep(path: Path, row: dict) -> None:
 def main() -> None:
     parser = argparse.ArgumentParser()
     parser.add_argument("data", type=Path)
-    parser.add_argument("labels", type=Path, help="what dpl label wrote for the pictures of train, in the COCO format")
+    parser.add_argument("labels", type=Path, help="what dpl label wrote for the images of train, in the COCO format")
     parser.add_argument("--weights", type=Path, required=True, help="ResNet-50 on ImageNet, torchvision's names")
     parser.add_argument(
         "--stride-in-first", action="store_true", help="the weights' strides are those of the 2015 paper"
     )
     parser.add_argument("--steps", type=int, default=750)
     parser.add_argument("--batch", type=int, default=16)
-    parser.add_argument("--size", type=int, default=480, help="the shorter side of pictures")
+    parser.add_argument("--size", type=int, default=480, help="the shorter side of images")
     parser.add_argument("--seed", type=int, default=0)
-    parser.add_argument("--limit", type=int, help="only the first pictures, to see that it runs")
+    parser.add_argument("--limit", type=int, help="only the first images, to see that it runs")
     parser.add_argument("--only", choices=("tags", "true boxes"), help="train this one, and keep the other's row")
     parser.add_argument("--out", type=Path, default=RESULTS / "detector_on_labels.csv")
     options = parser.parse_args()
     device = "cuda" if torch.cuda.is_available() else "cpu"
-    training, testing = (verbs.limited(read_tags(options.data, split), options.limit) for split in ("train", "val"))
+    training, testing = (limited(read_tags(options.data, split), options.limit) for split in ("train", "val"))
     truth, tested = read_truth(options.data, training), read_truth(options.data, testing)
     assert truth is not None
     assert tested is not None
@@ -199,7 +198,7 @@ def main() -> None:
         model = detector(len(training.classes), options.weights, options.size, options.stride_in_first).to(device)
         train(model, images, boxes, options, device)
         report = detection_mean_ap(detections(model, test_images, device), tested, testing.classes)
-        row = {"trained_on": name, "boxes": sum(len(own) for own, _ in boxes), "pictures": len(training)}
+        row = {"trained_on": name, "boxes": sum(len(own) for own, _ in boxes), "images": len(training)}
         row |= {"detection_mAP": round(report.mean_ap, 2), "detection_mAP_11pt": round(report.mean_ap_11_point, 2)}
         row |= {"measured_on": "val", "steps": options.steps, "images_per_step": options.batch, "size": options.size}
         row |= {"seed": options.seed, "command": command, "machine": machine, "date": date.today().isoformat()}

@@ -2,7 +2,7 @@
 
     python benchmarks/gpu_refinement.py [--quick]
 
-ResNet-50 with the recipes `modern` and `refined` and as many patches of the same noise pictures. Writes
+ResNet-50 with the recipes `modern` and `refined` and as many patches of the same noise images. Writes
 results/gpu_refinement.csv.
 """
 
@@ -13,10 +13,10 @@ from pathlib import Path
 
 import torch
 
+from deep_patch_learning.recipe.presets import modern, refined
+from deep_patch_learning.runs.folder import RunFolder
 from deep_patch_learning.training.loop import Trainer, Writing
-from deep_patch_learning.training.recipes import modern, refined
-from deep_patch_learning.training.run import RunFolder
-from gpu_speed import about, make_pictures, seconds, take
+from gpu_speed import about, make_images, seconds, take
 from written import RESULTS, write_rows
 
 
@@ -25,12 +25,12 @@ def refinement_cost(folder: Path, quick: bool) -> list[dict]:
     rows, common = [], about("python benchmarks/gpu_refinement.py")
     warm, steps = (3, 5) if quick else (15, 30)
     for patches in (256, 512):
-        pictures, boxes = make_pictures(folder, 64, patches)
+        images, boxes = make_images(folder, 64, patches)
         trainers = {}
         for name, made in (("two heads", modern("resnet50", 100_000)), ("refined", refined("resnet50", 100_000))):
-            recipe = made.replace(weights="", max_patches=patches)
+            recipe = made.replace(weights="", patches_per_sample=patches)
             run = RunFolder(folder / f"refinement-{patches}-{name}")
-            trainers[name] = Trainer(recipe, pictures, boxes, run, "cuda", Writing(10**9, 1e9))
+            trainers[name] = Trainer(recipe, images, boxes, run, "cuda", Writing(10**9, 1e9))
             trainers[name].images.fill()
             trainers[name].network.train()
             take(trainers[name], 0, warm)

@@ -2,9 +2,9 @@
 
     python benchmarks/gpu_speed.py [--quick] [--no-memory]
 
-Both see the same pictures (noise of VOC's usual sizes, held on the device), the same patches, the same batches in bf16. The plain
+Both see the same images (noise of VOC's usual sizes, held on the device), the same patches, the same batches in bf16. The plain
 version is what one would write first: channels first, `torchvision.ops.roi_pool`, batch norm as a layer, a loop over images and
-cells for the maxima. Writes results/gpu_speed.csv (visits and images per second), results/gpu_memory.csv (the largest memory in
+cells for the maxima. Writes results/gpu_speed.csv (samples and images per second), results/gpu_memory.csv (the largest memory in
 use) and results/gpu_profile.csv (where the time of a step goes). Profiles come last, so that the profiler cannot slow what is
 timed.
 """
@@ -26,21 +26,21 @@ from torch import Tensor, nn
 from torch.utils.flop_counter import FlopCounterMode
 from torchvision.ops import batched_nms, box_iou, roi_pool
 
-from deep_patch_learning.data.dataset import TaggedPictures
-from deep_patch_learning.data.transforms import lay_out, render
-from deep_patch_learning.model.build import build_network
+from deep_patch_learning.data.batch import lay_out, render
+from deep_patch_learning.data.dataset import TaggedImages
+from deep_patch_learning.inference.model import BoxSelection, ImageInput, Model
 from deep_patch_learning.patches import generator
-from deep_patch_learning.peers.hcp import build_hcp
-from deep_patch_learning.predict import Model, Picking, Picture
+from deep_patch_learning.recipe.build import build_network
+from deep_patch_learning.recipe.presets import modern
+from deep_patch_learning.recipe.recipe import PAPER_SCALES, Recipe
+from deep_patch_learning.research.peers.hcp import build_hcp
+from deep_patch_learning.runs.folder import RunFolder
 from deep_patch_learning.training.loop import Trainer, Writing
-from deep_patch_learning.training.recipe import PAPER_SCALES, Recipe
-from deep_patch_learning.training.recipes import modern
-from deep_patch_learning.training.run import RunFolder
 from written import RESULTS, write_rows
 
 SIZES = ((375, 500), (333, 500), (500, 375), (375, 500))
 CLASSES = 20
-# name, backbone, patches of each picture, images a step, optimiser
+# name, backbone, patches of each image, images a step, optimiser
 TRAININGS = (
     ("DPL-VGG16", "vgg16", 2000, 8, "adamw"),
     ("DPL-VGG16, the paper's step", "vgg16", 2000, 2, "sgd"),
@@ -50,8 +50,8 @@ TRAININGS = (
 TESTS = (("DPL-VGG16", "vgg16", 2000), ("DPL-ResNet50", "resnet50", 2000), ("DPL-ResNet50", "resnet50", 512))
 
 
-def make_pictures(folder: Path, count: int, patches: int) -> tuple[TaggedPictures, list[np.ndarray]]:
-    """Return noise pictures of VOC's usual sizes and random patches whose sides run from 8 to 90 % of the picture's."""
+def make_images(folder: Path, count: int, patches: int) -> tuple[TaggedImages, list[np.ndarray]]:
+    """Return noise images of VOC's usual sizes and random patches whose sides run from 8 to 90 % of the image's."""
     random = np.random.default_rng(0)
     paths, boxes = [], []
     for number in range(count):
@@ -64,7 +64,7 @@ def make_pictures(folder: Path, count: int, patches: int) -> tuple[TaggedPicture
         boxes.append((np.concatenate([corner, corner + side], 1) * ([width, height] * 2)).astype(np.float32))
     labels = (random.random((count, CLASSES)) < 0.1).astype(np.int8)
     names = tuple(path.name for path in paths)
-    return TaggedPictures(tuple(map(str, range(CLASSES))), names, tuple(paths), labels), boxes
+    return TaggedImages(tuple(map(str, range(CLASSES))), names, tuple(paths), labels), boxes
 
 
 class Plain(nn.Module):
@@ -129,14 +129,14 @@ class Training:
     """The same sequence of steps for ours and for the plain version."""
 
     def __init__(self, folder: Path, backbone: str, patches: int, together: int, optimiser: str) -> None:
-        pictures, boxes = make_pictures(folder, 64, patches)
+        images, boxes = make_images(folder, 64, patches)
         recipe: Recipe = modern(backbone, steps=100_000).replace(
-            weights="", max_patches=patches, batch_images=together, images_per_pass=together, optimiser=optimiser,
+            weights="", patches_per_sample=patches, batch_images=together, images_per_micro_batch=together, optimiser=optimiser,
             frozen_stages=0,
         )  # fmt: skip
         run = RunFolder(folder / f"{backbone}-{patches}-{together}")
         self.recipe = recipe
-        self.trainer = Trainer(recipe, pictures, boxes, run, "cuda", Writing(10**9, 1e9))
+        self.trainer = Trainer(recipe, images, boxes, run, "cuda", Writing(10**9, 1e9))
         self.trainer.images.fill()
         self.trainer.network.train()
         self.plain = freeze(Plain(backbone)).cuda()
@@ -149,8 +149,8 @@ class Training:
     def theirs(self, first: int, steps: int) -> None:
         trainer = self.trainer
         for step in range(first, first + steps):
-            for layout, labels, visits in trainer._prepare(step):
-                batch = render(layout, [trainer.images[v.picture] for v in visits], "cuda")
+            for layout, labels, samples in trainer._prepare(step):
+                batch = render(layout, [trainer.images[v.image] for v in samples], "cuda")
                 self.plain_step(batch.images.contiguous(), list(batch.patches.split(batch.counts)), labels.cuda())
 
     def plain_step(self, images: Tensor, patches: list[Tensor], labels: Tensor) -> None:
@@ -177,7 +177,7 @@ KINDS = (
     ("matrix products", ("nvjet", "gemm", "cutlass", "cublas", "splitK")),
     ("max-pooling", ("max_pool",)),
     ("maxima over patches", ("argmax", "ArgMax", "gather", "scatter", "masked_fill")),
-    ("scaling pictures", ("upsample",)),
+    ("scaling images", ("upsample",)),
 )
 
 
@@ -211,7 +211,7 @@ def train_speed(folder: Path, common: dict, quick: bool, rate: float) -> list[di
         row = {"what": "training", "network": name, "patches": patches, "images_per_step": together}
         row |= {"ours": round(together / ours, 1), "plain": round(together / plain, 1), "ratio": round(plain / ours, 2)}
         row |= {"teraflop_per_image": round(flops / together / 1e12, 3)}
-        row |= {"share_of_matrix_rate": round(flops / ours / rate, 3), "unit": "visits/s"}
+        row |= {"share_of_matrix_rate": round(flops / ours / rate, 3), "unit": "samples/s"}
         rows.append(row | common)
         print(rows[-1], flush=True)
         del case
@@ -220,7 +220,7 @@ def train_speed(folder: Path, common: dict, quick: bool, rate: float) -> list[di
 
 
 def profiles(folder: Path, common: dict, quick: bool, speeds: list[dict]) -> list[dict]:
-    """Return the milliseconds of a visit by kind of kernel, and the rest of its time as measured in `speeds`."""
+    """Return the milliseconds of a sample by kind of kernel, and the rest of its time as measured in `speeds`."""
     rows = []
     steps = 3 if quick else 20
     for (name, backbone, patches, together, optimiser), speed in zip(TRAININGS, speeds, strict=True):
@@ -231,7 +231,7 @@ def profiles(folder: Path, common: dict, quick: bool, speeds: list[dict]) -> lis
         kinds = {kind: spent / steps / together for kind, spent in kernels(partial(case.ours, 0, steps)).items()}
         kinds["waiting for the host"] = max(1e3 / speed["ours"] - sum(kinds.values()), 0.0)
         for kind, spent in sorted(kinds.items(), key=lambda pair: -pair[1]):
-            rows.append({"network": name, "patches": patches, "kind": kind, "ms_per_visit": round(spent, 3)} | common)
+            rows.append({"network": name, "patches": patches, "kind": kind, "ms_per_sample": round(spent, 3)} | common)
         del case
         torch.cuda.empty_cache()
     return rows
@@ -248,22 +248,28 @@ def take(trainer: Trainer, first: int, steps: int) -> None:
 def test_speed(folder: Path, common: dict, quick: bool) -> list[dict]:
     rows = []
     for name, backbone, patches in TESTS:
-        pictures, boxes = make_pictures(folder, 64, patches)
-        ready = [Picture(pictures.names[i], pictures.read(i), boxes[i]) for i in range(8 if quick else 64)]
-        ready.sort(key=lambda picture: picture.image.shape)
+        images, boxes = make_images(folder, 64, patches)
+        ready = [ImageInput(images.names[i], images.read(i), boxes[i]) for i in range(8 if quick else 64)]
+        ready.sort(key=lambda image: image.image.shape)
         network = build_network(backbone, CLASSES)[0]
         model = Model(
-            network, pictures.classes, PAPER_SCALES, generator("sliding-window"), "cuda", picking=Picking(True), shapes=48,
+            network,
+            images.classes,
+            PAPER_SCALES,
+            generator("sliding-window"),
+            "cuda",
+            box_selection=BoxSelection(True),
+            shapes=48,
             precision="bf16-mixed",
-        )  # fmt: skip
+        )
         plain = Plain(backbone).cuda().eval()
 
-        def ours(model: Model = model, ready: list[Picture] = ready) -> None:
-            list(model.predict_pictures(ready, 8))
+        def ours(model: Model = model, ready: list[ImageInput] = ready) -> None:
+            list(model.predict_images(ready, 8))
 
-        def theirs(plain: nn.Module = plain, ready: list[Picture] = ready) -> None:
-            for picture in ready:
-                plain_predict(plain, picture)
+        def theirs(plain: nn.Module = plain, ready: list[ImageInput] = ready) -> None:
+            for image in ready:
+                plain_predict(plain, image)
 
         ours(), theirs()
         spent = {"ours": seconds(ours), "plain": seconds(theirs)}
@@ -280,7 +286,7 @@ def test_speed(folder: Path, common: dict, quick: bool) -> list[dict]:
         rows.append(row | common)
         print(rows[-1], flush=True)
         if patches == 2000:
-            rows.append(against_hcp(name, backbone, pictures, ready, ours_ / len(ready), common))
+            rows.append(against_hcp(name, backbone, images, ready, ours_ / len(ready), common))
             print(rows[-1], flush=True)
         del model, plain, network
         torch.cuda.empty_cache()
@@ -288,34 +294,34 @@ def test_speed(folder: Path, common: dict, quick: bool) -> list[dict]:
 
 
 def against_hcp(
-    name: str, backbone: str, pictures: TaggedPictures, ready: list[Picture], ours: float, common: dict
+    name: str, backbone: str, images: TaggedImages, ready: list[ImageInput], ours: float, common: dict
 ) -> dict:
     """Return our test time with 2,000 patches at five scales beside that of HCP with its 500 crops, as in the paper."""
     parts = build_network(backbone, CLASSES, ("discovery",))[0]
     network = build_hcp(parts, parts.patch_features.width, CLASSES)
     model = Model(
-        network, pictures.classes, (600,), generator("sliding-window"), "cuda", picking=Picking(True), shapes=48,
+        network, images.classes, (600,), generator("sliding-window"), "cuda", box_selection=BoxSelection(True), shapes=48,
         precision="bf16-mixed",
     )  # fmt: skip
-    few = [picture._replace(patches=picture.patches[:500]) for picture in ready[:16]]
-    list(model.predict_pictures(few, 1))
-    theirs = seconds(lambda: list(model.predict_pictures(few, 1))) / len(few)
+    few = [image._replace(patches=image.patches[:500]) for image in ready[:16]]
+    list(model.predict_images(few, 1))
+    theirs = seconds(lambda: list(model.predict_images(few, 1))) / len(few)
     row = {"what": "testing, beside HCP with 500 crops", "network": name, "patches": 2000, "images_per_step": 8}
     row |= {"ours": round(1 / ours, 1), "plain": round(1 / theirs, 1), "ratio": round(theirs / ours, 2)}
     return row | {"teraflop_per_image": "", "share_of_matrix_rate": "", "unit": "images/s"} | common
 
 
 @torch.inference_mode()
-def plain_predict(network: nn.Module, picture: Picture) -> tuple:
-    """Predict one picture at five scales with the vote and suppression, all on the device, one scale after the other."""
-    size = (picture.image.shape[0], picture.image.shape[1])
+def plain_predict(network: nn.Module, image: ImageInput) -> tuple:
+    """Predict one image at five scales with the vote and suppression, all on the device, one scale after the other."""
+    size = (image.image.shape[0], image.image.shape[1])
     total = None
     for scale in PAPER_SCALES:
-        batch = render(lay_out([size], [picture.patches], scale), [picture.image], "cuda")
+        batch = render(lay_out([size], [image.patches], scale), [image.image], "cuda")
         with torch.autocast("cuda", torch.bfloat16):
             _, _, (scores,) = network(batch.images.contiguous(), [batch.patches])
         total = scores.float() if total is None else total + scores.float()
-    boxes = torch.from_numpy(picture.patches).cuda()
+    boxes = torch.from_numpy(image.patches).cuda()
     votes = box_iou(boxes, boxes) @ (total / 5 - total.amax(0) / 5).exp()
     classes = torch.arange(CLASSES, device="cuda").repeat_interleave(len(boxes))
     kept = batched_nms(boxes.repeat(CLASSES, 1), total.T.flatten(), classes, 0.3)
@@ -327,19 +333,19 @@ def memory(folder: Path, common: dict) -> list[dict]:
     rows = []
     for name, backbone in (("DPL-VGG16", "vgg16"), ("DPL-ResNet50", "resnet50")):
         for together, patches in ((1, 500), (1, 2000), (2, 2000), (8, 500), (8, 2000)):
-            pictures, boxes = make_pictures(folder, 16, patches)
+            images, boxes = make_images(folder, 16, patches)
             recipe = modern(backbone, 10).replace(
-                weights="", scales=(1200,), max_patches=patches, batch_images=together, images_per_pass=together,
+                weights="", scales=(1200,), patches_per_sample=patches, batch_images=together, images_per_micro_batch=together,
                 frozen_stages=0,
             )  # fmt: skip
             torch.cuda.empty_cache()
             torch.cuda.reset_peak_memory_stats()
-            trainer = Trainer(recipe, pictures, boxes, RunFolder(folder / f"m{backbone}{together}{patches}"), "cuda")
+            trainer = Trainer(recipe, images, boxes, RunFolder(folder / f"m{backbone}{together}{patches}"), "cuda")
             trainer.network.train()
             for step in range(2):
                 trainer._take_step(trainer._prepare(step))
             used = torch.cuda.max_memory_allocated() / 2**30
-            row = {"network": name, "scale": 1200, "images_per_pass": together, "patches": patches}
+            row = {"network": name, "scale": 1200, "images_per_micro_batch": together, "patches": patches}
             rows.append(row | {"gibibytes": round(used, 1)} | common)
             print(rows[-1], flush=True)
             del trainer

@@ -19,7 +19,7 @@ from pathlib import Path
 import numpy as np
 
 from deep_patch_learning.data.dataset import PRESENT, UNKNOWN
-from deep_patch_learning.data.tags import read_tags
+from deep_patch_learning.data.readers.read import read_tags
 from deep_patch_learning.data.truth import TrueBoxes, read_truth
 from written import RESULTS, this_machine, write_rows
 
@@ -30,11 +30,11 @@ FIGURES = ("mAP", "CorLoc", "detection_mAP", "recall_at_80")
 
 def choose(voc: Path, listing: Path, seed: int) -> None:
     """Write the photos, their tags and, to measure by, their boxes: `train` and `val` to learn from, `others` to measure on."""
-    pictures = read_tags(voc, "val")
-    truth = read_truth(voc, pictures)
+    images = read_tags(voc, "val")
+    truth = read_truth(voc, images)
     assert truth is not None
-    columns = [pictures.classes.index(name) for name in CLASSES]
-    labels = pictures.labels[:, columns]  # (I, 12)
+    columns = [images.classes.index(name) for name in CLASSES]
+    labels = images.labels[:, columns]  # (I, 12)
     there = labels == PRESENT
     random = np.random.default_rng(seed)
     splits: dict[int, str] = {}
@@ -46,8 +46,8 @@ def choose(voc: Path, listing: Path, seed: int) -> None:
     splits |= dict.fromkeys(random.permutation(rest)[:OTHERS].tolist(), "others")
     with listing.open("w") as file:
         for index, split in splits.items():
-            path = os.path.relpath(pictures.paths[index], listing.parent)
-            line: dict[str, object] = {"image": path, "split": split, "boxes": boxes_of(truth[index], pictures.classes)}
+            path = os.path.relpath(images.paths[index], listing.parent)
+            line: dict[str, object] = {"image": path, "split": split, "boxes": boxes_of(truth[index], images.classes)}
             for key, state in (("tags", PRESENT), ("unknown", UNKNOWN)):
                 line[key] = [name for name, label in zip(CLASSES, labels[index], strict=True) if label == state]
             file.write(json.dumps(line) + "\n")
@@ -79,13 +79,13 @@ def main() -> None:
     first, again = options.out / "first", options.out / "second"
     ways: list[tuple[str, Path, list[object]]] = [
         ("ImageNet's", first, []),
-        ("ImageNet's, second round", again, ["--boxes-from", first]),
+        ("ImageNet's, self-training round", again, ["--boxes-from", first]),
     ]
     if options.layers:
         tuned = ["--weights", options.layers]
         ways.append(("the shipped model's", options.out / "tuned", tuned))
         second = [*tuned, "--boxes-from", first]
-        ways.append(("the shipped model's, second round of ImageNet's", options.out / "tuned-second", second))
+        ways.append(("the shipped model's, self-training round of ImageNet's", options.out / "tuned-second", second))
     given = " --layers TWIN" if options.layers else ""
     command = f"python benchmarks/own_photos.py {options.data.name} --out FOLDER{given} --seed {options.seed}"
     about = {"photos": EACH * len(CLASSES), "command": command, "seed": options.seed}

@@ -23,10 +23,10 @@ import cv2
 import numpy as np
 
 from deep_patch_learning.data.images import read_image
-from deep_patch_learning.data.tags import read_tags
+from deep_patch_learning.data.readers.read import read_tags
 from deep_patch_learning.data.truth import TrueBoxes, read_truth
-from deep_patch_learning.patches import SelectiveSearch
-from deep_patch_learning.patches.measure import best_overlaps
+from deep_patch_learning.evaluation.patch_recall import best_overlaps
+from deep_patch_learning.patches.selective_search.search import SelectiveSearch
 from written import this_machine, write_rows
 
 WORKER = """
@@ -105,9 +105,9 @@ def main() -> None:
     if not given.voc:
         parser.error("set DPL_VOC or give --voc")
     cv2.setNumThreads(1)
-    pictures = read_tags(given.voc, "trainval")
-    pictures = pictures.subset(sorted(random.Random(given.seed).sample(range(len(pictures)), given.images)))
-    truth = read_truth(given.voc, pictures)
+    images = read_tags(given.voc, "trainval")
+    images = images.subset(sorted(random.Random(given.seed).sample(range(len(images)), given.images)))
+    truth = read_truth(given.voc, images)
     assert truth is not None
     searches = {
         "opencv fast": opencv(given.venv),
@@ -117,13 +117,13 @@ def main() -> None:
     }
     found: dict[str, list[np.ndarray]] = {name: [] for name in searches}
     seconds: dict[str, list[float]] = {name: [] for name in searches}
-    for done, path in enumerate(pictures.paths, start=1):
+    for done, path in enumerate(images.paths, start=1):
         for name, search in searches.items():
             boxes, took = search(path)
             found[name].append(boxes)
             seconds[name].append(took)
         if done % 20 == 0:
-            print(f"{done} of {len(pictures)} images", file=sys.stderr)
+            print(f"{done} of {len(images)} images", file=sys.stderr)
     own: list[int | None] = [len(boxes) for boxes in found["opencv fast"]]
     ends = {"1000": [1000] * len(own), "opencv's own": own, "all": [None] * len(own)}
     rows = []

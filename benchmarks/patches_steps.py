@@ -17,10 +17,13 @@ from pathlib import Path
 import cv2
 import numpy as np
 
-from deep_patch_learning.data.tags import read_tags
+from deep_patch_learning.data.readers.read import read_tags
 from deep_patch_learning.data.truth import read_truth
-from deep_patch_learning.patches import SelectiveSearch, grouping, ordering, picture, segmentation, selective_search
-from deep_patch_learning.patches.measure import best_overlaps
+from deep_patch_learning.evaluation.patch_recall import best_overlaps
+from deep_patch_learning.patches import preparation as preparing
+from deep_patch_learning.patches.selective_search import grouping, ordering, segmentation
+from deep_patch_learning.patches.selective_search import search as selective_search
+from deep_patch_learning.patches.selective_search.search import SelectiveSearch
 from written import this_machine, write_rows
 
 best_first, segment, count_better = ordering.best_first, segmentation.segment, ordering._count_better
@@ -44,14 +47,14 @@ def no_cells(*_: object) -> None:
 # name, mode, longest side, order, segmentation, cells
 STEPS: list[tuple[str, str, int, Callable, Callable, Callable]] = [
     ("original scales and mixes, 500 px, larger regions first", "original", 500, by_rank, all_edges, no_cells),
-    ("a larger k visits only edges the smaller one left", "original", 500, by_rank, segment, no_cells),
+    ("a larger k samples only edges the smaller one left", "original", 500, by_rank, segment, no_cells),
     ("searched at 320 px", "original", 320, by_rank, segment, no_cells),
     ("k 30, 100, 200; 3, 5, 5 similarity mixes", "fast", 320, by_rank, segment, no_cells),
     ("ordered by 1 / (1 + rank) summed over hierarchies", "fast", 320, best_first, segment, no_cells),
     ("near twins wait", "fast", 320, best_first, segment, count_better),
 ]
 STAGES = [
-    (picture, "scaled"),
+    (preparing, "scaled"),
     (grouping, "texture_bins"),
     (selective_search, "_in_space"),
     (grouping, "colour_bins"),
@@ -103,14 +106,14 @@ def main() -> None:
     if not given.voc:
         parser.error("set DPL_VOC or give --voc")
     cv2.setNumThreads(1)
-    pictures = read_tags(given.voc, "trainval")
-    pictures = pictures.subset(sorted(random.Random(given.seed).sample(range(len(pictures)), given.images)))
-    truth = read_truth(given.voc, pictures)
+    images = read_tags(given.voc, "trainval")
+    images = images.subset(sorted(random.Random(given.seed).sample(range(len(images)), given.pixels)))
+    truth = read_truth(given.voc, images)
     assert truth is not None
-    images = [pictures.read(index) for index in range(len(pictures))]
-    SelectiveSearch()(images[0])
+    pixels = [images.read(index) for index in range(len(images))]
+    SelectiveSearch()(pixels[0])
     seconds, found = defaultdict(list), defaultdict(list)
-    for image in images:
+    for image in pixels:
         for name, mode, side, order, segmenting, cells in STEPS:
             ordering.best_first, segmentation.segment, ordering._count_better = order, segmenting, cells
             before = time.thread_time()
@@ -118,7 +121,7 @@ def main() -> None:
             seconds[name].append(time.thread_time() - before)
     ordering.best_first, segmentation.segment, ordering._count_better = best_first, segment, count_better
     about = {
-        "images": given.images,
+        "images": given.pixels,
         "seed": given.seed,
         "machine": f"{this_machine()}, one used",
         "date": datetime.date.today().isoformat(),
@@ -137,7 +140,7 @@ def main() -> None:
         rows.append(row | about)
         print(row)
     write_rows(given.results / "patches_steps.csv", rows)
-    stages = profile(images)
+    stages = profile(pixels)
     rows = [{"stage": stage, "milliseconds": round(1000 * spent, 2)} | about for stage, spent in stages.items()]
     for line in rows:
         print(line["stage"], line["milliseconds"])

@@ -1,4 +1,4 @@
-"""The three patch methods over all of VOC 2007 trainval: figures, and recall against the number of boxes as a picture.
+"""The three patch methods over all of VOC 2007 trainval: figures, and recall against the number of boxes as an image.
 
     DPL_VOC=/data/VOCdevkit/VOC2007 python benchmarks/patches_voc.py --workers 2
 
@@ -15,10 +15,14 @@ from pathlib import Path
 
 import numpy as np
 
-from deep_patch_learning.data.tags import read_tags
+from deep_patch_learning.data.readers.read import read_tags
 from deep_patch_learning.data.truth import read_truth
-from deep_patch_learning.patches import EdgeBoxes, PatchCache, PatchGenerator, SelectiveSearch, SlidingWindow
-from deep_patch_learning.patches.measure import best_overlaps
+from deep_patch_learning.evaluation.patch_recall import best_overlaps
+from deep_patch_learning.patches.cache import PatchCache
+from deep_patch_learning.patches.edge_boxes.search import EdgeBoxes
+from deep_patch_learning.patches.generator import PatchGenerator
+from deep_patch_learning.patches.selective_search.search import SelectiveSearch
+from deep_patch_learning.patches.sliding_window import SlidingWindow
 from written import this_machine, write_rows
 
 METHODS: dict[str, tuple[PatchGenerator, str]] = {
@@ -30,7 +34,7 @@ CURVE = [1, 2, 3, 5, 8, 12, 18, 25, 36, 50, 70, 100, 140, 190, 256, 350, 500, 70
 TABLE = [100, 256, 500, 1000, 2000, None]
 
 
-def picture(curves: dict[str, list[tuple[int, float, float]]], path: Path) -> None:
+def image(curves: dict[str, list[tuple[int, float, float]]], path: Path) -> None:
     """Draw recall at IoU 0.5 and 0.7 against the number of boxes."""
     import matplotlib
 
@@ -55,7 +59,7 @@ def picture(curves: dict[str, list[tuple[int, float, float]]], path: Path) -> No
         axis.set_xticks([1, 10, 100, 1000], ["1", "10", "100", "1,000"])
         axis.set_ylim(0, 105)
         axis.set_title(f"objects with a box of IoU {overlap} or more", fontsize=11, loc="left")
-        axis.set_xlabel("boxes per picture, the best first")
+        axis.set_xlabel("boxes per image, the best first")
         axis.grid(color="#e4e4e4")
         axis.spines[["top", "right"]].set_visible(False)
     axes[0].set_ylabel("recall, % of the objects not marked difficult")
@@ -65,30 +69,30 @@ def picture(curves: dict[str, list[tuple[int, float, float]]], path: Path) -> No
 
 
 def main() -> None:
-    """Measure, then write the two tables and the picture."""
+    """Measure, then write the two tables and the image."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--voc", default=os.environ.get("DPL_VOC"), help="the VOC2007 folder ($DPL_VOC)")
     parser.add_argument("--workers", type=int, default=2)
     parser.add_argument("--images", type=int, help="the first so many only")
     parser.add_argument("--results", type=Path, default=Path("results"))
-    parser.add_argument("--redraw", action="store_true", help="only draw the picture, from the saved curve")
-    parser.add_argument("--picture", type=Path, default=Path("docs/pictures/patches_recall.png"))
+    parser.add_argument("--redraw", action="store_true", help="only draw the image, from the saved curve")
+    parser.add_argument("--image", type=Path, default=Path("docs/images/patches_recall.png"))
     given = parser.parse_args()
     if given.redraw:
-        picture(saved_curves(given.results / "patches_recall_curve.csv"), given.picture)
+        image(saved_curves(given.results / "patches_recall_curve.csv"), given.image)
         return
     if not given.voc:
         parser.error("set DPL_VOC or give --voc")
-    pictures = read_tags(given.voc, "trainval")
-    pictures = pictures.subset(range(given.images or len(pictures)))
-    truth = read_truth(given.voc, pictures)
+    images = read_tags(given.voc, "trainval")
+    images = images.subset(range(given.images or len(images)))
+    truth = read_truth(given.voc, images)
     assert truth is not None
     rows, curves = [], {}
     for name, (generator, _) in METHODS.items():
         with tempfile.TemporaryDirectory() as folder:
             cache = PatchCache(Path(folder), generator)
-            report = cache.fill(pictures.paths, given.workers)
-            found = [cache.patches_of(path) for path in pictures.paths]
+            report = cache.fill(images.paths, given.workers)
+            found = [cache.patches_of(path) for path in images.paths]
         counts = np.array([len(boxes) for boxes in found])
         numbers = [n for n in CURVE if n < counts.mean()]
         best = [best_overlaps(boxes, drawn, [*TABLE, *numbers]) for boxes, drawn in zip(found, truth, strict=True)]
@@ -103,7 +107,7 @@ def main() -> None:
                     "recall_50": round(float((values >= 0.5).mean()), 4),
                     "recall_70": round(float((values >= 0.7).mean()), 4),
                     "mean_best_overlap": round(float(values.mean()), 4),
-                    "images": len(pictures),
+                    "images": len(images),
                     "objects": len(values),
                     "settings": generator.key(),
                     "seed": "none",
@@ -123,7 +127,7 @@ def main() -> None:
     points = [(name, *point) for name, curve in curves.items() for point in curve]
     header = ("method", "boxes", "recall_50", "recall_70")
     write_rows(given.results / "patches_recall_curve.csv", [dict(zip(header, point, strict=True)) for point in points])
-    picture(curves, given.picture)
+    image(curves, given.image)
 
 
 def saved_curves(path: Path) -> dict[str, list[tuple[int, float, float]]]:

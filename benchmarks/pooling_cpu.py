@@ -16,7 +16,7 @@ import torch
 from torch import Tensor
 from torchvision.ops import roi_pool
 
-from deep_patch_learning.model.pooling_cpu import roi_max_pool
+from deep_patch_learning.model.kernels.pooling_cpu import roi_max_pool
 from written import this_machine
 
 RESULTS = Path(__file__).parent.parent / "results" / "pooling_cpu.csv"

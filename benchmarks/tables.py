@@ -9,17 +9,20 @@ from pathlib import Path
 from statistics import mean, stdev
 
 ROOT = Path(__file__).parent.parent
-CARD = ROOT / "src" / "deep_patch_learning" / "shipped" / "MODEL_CARD.md"
-PAGES = [ROOT / "README.md", CARD, *sorted((ROOT / "docs").glob("*.md"))]
+PAGES = [
+    ROOT / "README.md",
+    *sorted((ROOT / "src").rglob("MODEL_CARD.md")),
+    *sorted((ROOT / "docs").glob("*.md")),
+]
 COLUMNS = {
     "patches_against_opencv": {
         "method": "method", "first": "first boxes", "boxes": "boxes", "seconds_median": "seconds (median)",
         "times_opencv": "times OpenCV's speed", "recall_50": "recall 0.5", "recall_70": "recall 0.7",
-        "mean_best_overlap": "mean best overlap",
+        "mean_best_overlap": "mean best IoU",
     },
     "patches_voc2007_trainval": {
         "method": "method", "first": "first boxes", "boxes": "boxes", "seconds_per_image": "seconds per image and core",
-        "recall_50": "recall 0.5", "recall_70": "recall 0.7", "mean_best_overlap": "mean best overlap",
+        "recall_50": "recall 0.5", "recall_70": "recall 0.7", "mean_best_overlap": "mean best IoU",
     },
     "patches_steps": {
         "step": "step (each keeps those before)", "seconds": "seconds (median)", "boxes": "boxes",
@@ -32,20 +35,21 @@ COLUMNS = {
         "forward_ratio": "times as fast", "both_ratio": "times as fast with gradients",
     },
     "gpu_speed": {
-        "what": "what", "network": "network", "patches": "patches", "images_per_step": "pictures at once", "ours": "ours",
-        "plain": "beside it", "unit": "unit", "ratio": "times as fast", "share_of_matrix_rate": "share of the matrix rate",
+        "what": "what", "network": "network", "patches": "patches", "images_per_step": "images per step", "ours": "ours",
+        "plain": "reference", "unit": "unit", "ratio": "times as fast", "share_of_matrix_rate": "share of the matrix rate",
     },
     "gpu_refinement": {
-        "network": "network", "patches": "patches", "images_per_step": "pictures at once", "two_heads_ms": "two heads, ms a step",
-        "refined_ms": "with a refinement", "added_percent": "added, %",
+        "network": "network", "patches": "patches", "images_per_step": "images per step",
+        "two_heads_ms": "two heads, ms per step", "refined_ms": "with a refinement", "added_percent": "added, %",
     },
-    "gpu_profile": {"network": "network", "patches": "patches", "kind": "kind of work", "ms_per_visit": "ms a visit"},
+    "gpu_profile": {"network": "network", "patches": "patches", "kind": "kind of work", "ms_per_sample": "ms per sample"},
     "gpu_memory": {
-        "network": "network", "images_per_pass": "pictures at once", "patches": "patches of each", "gibibytes": "GiB",
+        "network": "network", "images_per_micro_batch": "images per micro-batch",
+        "patches": "patches per image", "gibibytes": "GiB",
     },
     "voc2007_peers": {
         "peer": "peer", "mAP": "mAP", "mAP_11pt": "mAP 11-point", "CorLoc": "CorLoc", "detection_mAP": "detection mAP",
-        "visits": "visits", "seeds": "seeds",
+        "samples": "samples", "seeds": "seeds",
     },
     "voc2007_tasks": {
         "row": "heads", "mAP": "mAP", "mAP_11pt": "mAP 11-point", "CorLoc": "CorLoc", "detection_mAP": "detection mAP",
@@ -57,14 +61,14 @@ COLUMNS = {
     },
     "voc2007_patches": {
         "row": "patches", "mAP": "mAP", "mAP_11pt": "mAP 11-point", "CorLoc": "CorLoc", "detection_mAP": "detection mAP",
-        "patch_seconds": "s to make a picture's", "seeds": "seeds",
+        "patch_seconds": "s per image to make them", "seeds": "seeds",
     },
     "voc2007_main": {
         "trained_on": "trained on", "measured_on": "measured on", "mAP": "mAP", "mAP_11pt": "mAP 11-point", "CorLoc": "CorLoc",
         "detection_mAP": "detection mAP", "seeds": "seeds",
     },
     "voc2007_parts": {
-        "row": "network", "trained_on": "trained on", "measured_on": "measured on", "visits": "visits", "mAP": "mAP",
+        "row": "network", "trained_on": "trained on", "measured_on": "measured on", "samples": "samples", "mAP": "mAP",
         "mAP_11pt": "mAP 11-point", "CorLoc": "CorLoc", "detection_mAP_11pt": "detection mAP 11-point", "seeds": "seeds",
     },
     "detector_on_labels": {
@@ -76,13 +80,13 @@ COLUMNS = {
         "detection_mAP": "detection mAP", "recall_at_80": "recall at 80 % precision",
     },
     "own_photos": {
-        "layers": "layers it begins with", "measured_on": "measured on", "mAP": "mAP", "CorLoc": "CorLoc",
+        "layers": "initial weights", "measured_on": "measured on", "mAP": "mAP", "CorLoc": "CorLoc",
         "detection_mAP": "detection mAP", "recall_at_80": "recall at 80 % precision",
     },
-    "shipped_speed": {"what": "what", "seconds": "seconds a photo (median)", "times_the_peer": "times SSDLite320"},
+    "shipped_speed": {"what": "what", "seconds": "seconds per image (median)", "times_the_peer": "times SSDLite320"},
     "world_boxes": {
-        "world": "pictures", "boxes": "boxes", "mAP": "mAP", "detection_mAP": "detection mAP",
-        "recall_at_80": "recall at 80 % precision", "recall_of_2": "recall of 2 a class", "recall_of_3": "of 3 a class",
+        "world": "images", "boxes": "boxes", "mAP": "mAP", "detection_mAP": "detection mAP",
+        "recall_at_80": "recall at 80 % precision", "recall_of_2": "recall of 2 per class", "recall_of_3": "of 3 per class",
         "CorLoc": "CorLoc",
     },
     "demo": {
@@ -90,6 +94,43 @@ COLUMNS = {
         "detection_mAP": "detection mAP", "recall_at_80": "recall at 80 % precision",
     },
 }  # fmt: skip
+
+# Rows keep the name under which they were measured, which their command names; this is how a page calls them.
+WORDS = {
+    "second round": "self-training round",
+    "boxes moved": "box regression",
+    "places told apart": "2 x 2 cells",
+    "near patches": "patches from earlier maps",
+    "second round of refined": "self-training round on 2 x 2 cells",
+    "long second round of both": "long self-training round 1, ensemble of two",
+    "long third round": "long self-training round 2",
+    "fourth round of three": "long self-training round 3, ensemble of three",
+    "ImageNet's": "ImageNet",
+    "ImageNet's, second round": "ImageNet, self-training round",
+    "the shipped model's": "shipped model",
+    "the shipped model's, second round of ImageNet's": "shipped model, self-training round on ImageNet's boxes",
+    "those trained on": "training images",
+    "others": "other images",
+    "the paper's": "arg-max, best-first (the paper)",
+    "best-first": "vote, best-first",
+    "elected": "vote, elected",
+    "refined": "refinement, elected",
+    "scaling pictures": "resizing images",
+    "a larger k visits only edges the smaller one left": "a larger k processes only edges the smaller one left",
+    "of it, patches": "patches alone",
+}
+
+# The table of the README: a label, the file, the rows of it.
+SUMMARY = (
+    ("the shipped model's twin, 12 MB, CPU", "shipped_model", {}),
+    ("ResNet-50, the paper's two heads", "voc2007_main", {"measured_on": "val"}),
+    ("the same", "voc2007_main", {"measured_on": "trainval"}),
+    ("ResNet-50, refined, three self-training rounds", "voc2007_parts",
+     {"row": "fourth round of three", "measured_on": "val"}),
+    ("the same", "voc2007_parts", {"row": "fourth round of three", "measured_on": "trainval"}),
+    ("plain ResNet-50 on the whole image", "voc2007_peers", {"peer": "plain"}),
+    ("Fast R-CNN on true boxes, same backbone and patches", "voc2007_peers", {"peer": "fast-rcnn"}),
+)  # fmt: skip
 
 
 # Rows that differ in the seed alone become one, with the mean and the sample standard deviation.
@@ -128,7 +169,7 @@ def spread(values: list[str]) -> str:
     numbers = [float(value) for value in values if value]
     if len(numbers) < 2:
         return f"{numbers[0]:.1f}" if numbers else ""
-    return f"{mean(numbers):.1f} ± {stdev(numbers):.1f}"
+    return f"{mean(numbers):.1f}\u00a0±\u00a0{stdev(numbers):.1f}"  # no line break inside
 
 
 def seeds(rows: list[dict[str, str]]) -> dict[str, str]:
@@ -136,17 +177,37 @@ def seeds(rows: list[dict[str, str]]) -> dict[str, str]:
     return {"seeds": ", ".join(row["seed"] for row in rows)}
 
 
+def results(name: str) -> list[dict[str, str]]:
+    """Return the rows of a results file."""
+    with (ROOT / "results" / f"{name}.csv").open(newline="") as file:
+        return list(csv.DictReader(file))
+
+
+def summary() -> str:
+    """Return the README's table: one line for each of the main networks on VOC 2007."""
+    heads = ("network", "trained on", "measured on", "mAP", "CorLoc", "detection mAP", "seeds")
+    lines = ["| " + " | ".join(heads) + " |", "|" + "---|" * len(heads)]
+    for label, name, wanted in SUMMARY:
+        rows = [row for row in results(name) if all(row[key] == value for key, value in wanted.items())]
+        on = (rows[0].get("trained_on", "train"), rows[0].get("measured_on", "val"))  # dpl compare: train and val
+        figures = (spread([row[key] for row in rows]) or "-" for key in ("mAP", "CorLoc", "detection_mAP"))
+        lines.append("| " + " | ".join((label, *on, *figures, str(len(rows)))) + " |")
+    names = ", ".join(f"`{name}.csv`" for name in dict.fromkeys(name for _, name, _ in SUMMARY))
+    return "\n".join([*lines, "", f"`results/`: {names}, with commands, machine and date."])
+
+
 def table(name: str) -> str:
     """Return one results file as a table of the page, with how it was made below."""
-    with (ROOT / "results" / f"{name}.csv").open(newline="") as file:
-        rows = list(csv.DictReader(file))
+    if name == "summary":
+        return summary()
+    rows = results(name)
     columns = COLUMNS[name]
     if name == "demo":
         rows = [row for row in rows if row["seed"] == "mean"]
     commands = list(dict.fromkeys(re.sub(r" --seeds \S+", "", row.get("command", "")) for row in rows))
     rows = over_seeds(rows, SAME[name]) if name in SAME else rows
     lines = ["| " + " | ".join(columns.values()) + " |", "|" + "---|" * len(columns)]
-    lines += ["| " + " | ".join(row[key] or "-" for key in columns) + " |" for row in rows]
+    lines += ["| " + " | ".join(WORDS.get(row[key], row[key]) or "-" for key in columns) + " |" for row in rows]
     about = rows[0]
     if name == "demo":
         made = f"`python benchmarks/demo_seeds.py`, {about['machine']}, {about['date']};"
@@ -162,7 +223,7 @@ def table(name: str) -> str:
 
 def page(text: str) -> str:
     """Return the page's text with every table between its marks made anew."""
-    for name in COLUMNS:
+    for name in (*COLUMNS, "summary"):
         marks = f"<!-- {name} -->", f"<!-- end of {name} -->"
         between = re.compile(re.escape(marks[0]) + ".*?" + re.escape(marks[1]), re.DOTALL)
         text = between.sub(lambda _, name=name, marks=marks: f"{marks[0]}\n{table(name)}\n{marks[1]}", text)

@@ -18,22 +18,26 @@ from typing import Any
 
 import torch
 
-from deep_patch_learning import verbs
-from deep_patch_learning.data.tags import read_tags
+from deep_patch_learning.common.atomic_files import write_whole
+from deep_patch_learning.data.dataset import limited
+from deep_patch_learning.data.readers.read import read_tags
 from deep_patch_learning.data.truth import read_truth
-from deep_patch_learning.loading import load
+from deep_patch_learning.evaluation.measure import measure_predictions
+from deep_patch_learning.inference.loading import load
+from deep_patch_learning.inference.stream import predict_prepared
 from deep_patch_learning.model.network import ALL_HEADS
-from deep_patch_learning.reproduce.bench import machine, training_time
-from deep_patch_learning.second_round import find_given
-from deep_patch_learning.training.given_boxes import waiting
-from deep_patch_learning.training.recipe import recipe_patches
-from deep_patch_learning.training.recipes import modern, seed_numbers
-from deep_patch_learning.training.run import RunFolder
-from deep_patch_learning.whole_files import write_whole
+from deep_patch_learning.patches.prepare import Prepared, prepare
+from deep_patch_learning.recipe.build import recipe_patches
+from deep_patch_learning.recipe.presets import modern, seed_numbers
+from deep_patch_learning.refinement.pseudo_boxes import waiting
+from deep_patch_learning.research.reproduce.bench import machine, training_time
+from deep_patch_learning.runs.folder import RunFolder
+from deep_patch_learning.training.fit import train_prepared
+from deep_patch_learning.training.self_training import find_pseudo_boxes
 from written import RESULTS, write_rows
 
 FIGURES = ("mAP", "mAP_11pt", "CorLoc", "detection_mAP", "detection_mAP_11pt", "recall_at_80")
-SPEEDS = ("training_seconds", "visits_per_second", "test_images_per_second")
+SPEEDS = ("training_seconds", "samples_per_second", "test_images_per_second")
 SCALES, TEST_SCALES = (480, 600, 720), (600,)
 
 
@@ -51,7 +55,7 @@ class Row:
     of_seeds: tuple[int, ...] = ()
 
 
-REFINED = {"heads": ALL_HEADS, "max_patches": 256, "vote_sharpness": 8.0, "area_power": 0.0}
+REFINED = {"heads": ALL_HEADS, "patches_per_sample": 256, "vote_sharpness": 8.0, "area_power": 0.0}
 VOTED = REFINED | {"seeds": "vote"}
 MOVED = VOTED | {"regression": True}
 PLACED = MOVED | {"refinement_cells": 2}
@@ -65,11 +69,11 @@ ROWS = {
     "boxes moved": Row(MOVED),
     "places told apart": Row(PLACED),
     "near patches": Row(PLACED | {"near": True}),
-    "second round": Row(SECOND, ("two heads",), found_at=SCALES),
-    "second round of refined": Row(SECOND, ("places told apart",), found_at=SCALES),
-    "second round of both": Row(SECOND, ("places told apart", "near patches")),
-    "long second round of both": Row(SECOND, ("places told apart", "near patches"), 2),
-    "long third round": Row(SECOND, ("long second round of both",), 2),
+    "self-training round": Row(SECOND, ("two heads",), found_at=SCALES),
+    "self-training round of refined": Row(SECOND, ("places told apart",), found_at=SCALES),
+    "self-training round of both": Row(SECOND, ("places told apart", "near patches")),
+    "long self-training round of both": Row(SECOND, ("places told apart", "near patches"), 2),
+    "long third round": Row(SECOND, ("long self-training round of both",), 2),
     "fourth round of three": Row(SECOND, ("long third round",), 2, of_seeds=(0, 1, 2)),
 }
 
@@ -94,7 +98,7 @@ def folder_of(name: str, options: argparse.Namespace, seed: int) -> Path:
 
 def has_boxes(folder: Path) -> bool:
     """Return whether the boxes that a row learns from were found before."""
-    return RunFolder(folder).given_boxes.exists() or waiting(folder).exists()
+    return RunFolder(folder).pseudo_boxes.exists() or waiting(folder).exists()
 
 
 def train_row(name: str, options: argparse.Namespace, seed: int) -> None:
@@ -110,8 +114,10 @@ def train_row(name: str, options: argparse.Namespace, seed: int) -> None:
     recipe = recipe_of(row, options, seed)
     training = prepared(options, options.split, recipe)
     asked = [folder_of(teacher, options, its_seed) for teacher, its_seed in teachers]
-    given = find_given(training, recipe, folder, asked, options.device, scales=row.found_at)
-    trainer = verbs.train(training, recipe, folder, device=options.device, given=given, description=f"{name}, {seed}")
+    given = find_pseudo_boxes(training, recipe, folder, asked, options.device, scales=row.found_at)
+    trainer = train_prepared(
+        training, recipe, folder, device=options.device, given=given, description=f"{name}, {seed}"
+    )
     if not trainer.finished:
         raise KeyboardInterrupt
 
@@ -128,24 +134,24 @@ def measure_row(name: str, options: argparse.Namespace, seed: int) -> None:
     testing = prepared(options, options.test_split, recipe)
     model = load(folder, options.device if options.device != "auto" else None, scales=TEST_SCALES)
     began = time.perf_counter()
-    found = verbs.predict(model, testing, description=f"{name}, {seed}")
+    found = predict_prepared(model, testing, description=f"{name}, {seed}")
     spent = time.perf_counter() - began
-    figures = verbs.measure(found, testing.pictures.labels, read_truth(options.data, testing.pictures))
+    figures = measure_predictions(found, testing.images.labels, read_truth(options.data, testing.images))
     seconds, speed = training_time(RunFolder(folder).read_log())
     result = {key: round(figures[key], 2) for key in FIGURES}
     if options.split == options.test_split or options.split == "trainval":
         result |= {"mAP": "", "mAP_11pt": ""}  # of tags that were trained on
-    result |= {"visits": recipe.steps * recipe.batch_images, "training_seconds": round(seconds, 1)}
-    result |= {"visits_per_second": round(speed or 0, 1), "test_images_per_second": round(len(found) / spent, 1)}
+    result |= {"samples": recipe.steps * recipe.batch_images, "training_seconds": round(seconds, 1)}
+    result |= {"samples_per_second": round(speed or 0, 1), "test_images_per_second": round(len(found) / spent, 1)}
     result |= {"boxes_found_at": " ".join(map(str, row.found_at)) if row.boxes_from else ""}
     result |= {"CorLoc_per_class": figures["CorLoc_per_class"], "machine": machine(options.device)}
     write_whole(kept, json.dumps(result | {"date": date.today().isoformat()}))
     print(name, seed, {key: result[key] for key in FIGURES}, flush=True)
 
 
-def prepared(options: argparse.Namespace, split: str, recipe: Any) -> verbs.Prepared:
-    """Return the pictures of a list with their patches."""
-    return verbs.prepare(verbs.limited(read_tags(options.data, split), options.limit), recipe_patches(recipe))
+def prepared(options: argparse.Namespace, split: str, recipe: Any) -> Prepared:
+    """Return the images of a list with their patches."""
+    return prepare(limited(read_tags(options.data, split), options.limit), recipe_patches(recipe))
 
 
 def collect(options: argparse.Namespace) -> None:

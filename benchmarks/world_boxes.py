@@ -3,8 +3,8 @@
     python benchmarks/world_boxes.py [--seeds 0 1 2] [--out FOLDER] [--split test]
 
 Trains three networks per seed on the tags of the ordinary world: with the paper's two heads, with a refinement, and one in a
-second round that learns from the boxes of the latter. Looks at that world and at a crowded one, in which a picture shows two to
-four objects of one class. What was trained or drawn in FOLDER before is used again. Writes results/world_boxes.csv.
+self-training round that learns from the boxes of the latter. Looks at that world and at a crowded one, in which an image shows
+two to four objects of one class. What was trained or drawn in FOLDER before is used again. Writes results/world_boxes.csv.
 """
 
 import argparse
@@ -17,31 +17,34 @@ import numpy as np
 import torch
 from sklearn.metrics import roc_auc_score
 
-from deep_patch_learning import verbs
-from deep_patch_learning.agreement import agreement
-from deep_patch_learning.boxes import area, pairwise_iou
-from deep_patch_learning.data.tags import read_tags
+from deep_patch_learning.common.boxes import area, pairwise_iou
+from deep_patch_learning.data.readers.read import read_tags
 from deep_patch_learning.data.truth import TrueBoxes, read_truth
 from deep_patch_learning.data.world import World, make_world
-from deep_patch_learning.loading import load, recipe_picking
-from deep_patch_learning.part_boxes import looks_like_a_part
-from deep_patch_learning.predict import Model, Picture
-from deep_patch_learning.prediction import Prediction
-from deep_patch_learning.second_round import find_given
-from deep_patch_learning.training.recipe import recipe_patches
-from deep_patch_learning.training.recipes import refined_world, second_round, world
+from deep_patch_learning.evaluation.measure import measure_predictions
+from deep_patch_learning.inference.loading import load, recipe_box_selection
+from deep_patch_learning.inference.model import ImageInput, Model
+from deep_patch_learning.inference.prediction import Prediction
+from deep_patch_learning.inference.selection import agreement
+from deep_patch_learning.inference.stream import predict_prepared
+from deep_patch_learning.labels.select import looks_like_a_part
+from deep_patch_learning.patches.prepare import Prepared, prepare
+from deep_patch_learning.recipe.build import recipe_patches
+from deep_patch_learning.recipe.presets import refined_world, self_training_round, world
+from deep_patch_learning.training.fit import train_prepared
+from deep_patch_learning.training.self_training import find_pseudo_boxes
 from written import this_machine
 
 RESULTS = Path(__file__).parent.parent / "results"
 FIGURES = ("mAP", "detection_mAP", "detection_mAP_11pt", "recall_at_80", "instance_recall", "CorLoc")
-SECOND = second_round(refined_world()).replace(name="second-world")
+SECOND = self_training_round(refined_world()).replace(name="second-world")
 # name, the network, how its boxes are picked
 WAYS = (
     ("the paper's", world(), {"picking": "best", "boxes": "best-first"}),
     ("best-first", world(), {"boxes": "best-first"}),
     ("elected", world(), {}),
     ("refined", refined_world(), {}),
-    ("second round", SECOND, {}),
+    ("self-training round", SECOND, {}),
 )
 HINTS = (
     "best_boxes",
@@ -61,9 +64,9 @@ def trained(folder: Path, seed: int) -> tuple[Path, Path]:
     ordinary = make_world(folder / "world", 600, 300, seed)
     for made in (world(), refined_world(), SECOND):
         recipe, run = made.replace(seed=seed), folder / f"run-{made.name}"
-        ready = verbs.prepare(read_tags(ordinary, "train"), recipe_patches(recipe), folder / "patches")
-        given = find_given(ready, recipe, run, [folder / "run-refined-world"], "cpu", cache=folder / "patches")
-        verbs.train(ready, recipe, run, device="cpu", given=given)
+        ready = prepare(read_tags(ordinary, "train"), recipe_patches(recipe), folder / "patches")
+        given = find_pseudo_boxes(ready, recipe, run, [folder / "run-refined-world"], "cpu", cache=folder / "patches")
+        train_prepared(ready, recipe, run, device="cpu", given=given)
     return ordinary, make_world(folder / "crowd", 150, 300, seed + 100, CROWD)
 
 
@@ -77,16 +80,16 @@ def fewer(predictions: list[Prediction], most: int) -> list[Prediction]:
     return kept
 
 
-def told(model: Model, ready: verbs.Prepared, predictions: list[Prediction], truth: list[TrueBoxes]) -> dict:
+def told(model: Model, ready: Prepared, predictions: list[Prediction], truth: list[TrueBoxes]) -> dict:
     """Return how well the best boxes of tagged classes are told right from wrong, and parts from wholes."""
     right, part, looks, agreed, scores = [], [], [], [], []
     for i, (found, true) in enumerate(zip(predictions, truth, strict=True)):
         patches = ready.patches[i].astype(np.float32)
-        raw = model.scores([Picture(found.name, ready.pictures.read(i), patches)])[0].patches / len(model.scales)
+        raw = model.scores([ImageInput(found.name, ready.images.read(i), patches)])[0].patches / len(model.scales)
         boxes, heard = torch.from_numpy(patches), torch.from_numpy(raw)
-        rows = model.picking.rank_scores(boxes, heard, 1).rows[:, :1]
+        rows = model.box_selection.rank_scores(boxes, heard, 1).rows[:, :1]
         agrees = agreement(boxes, heard, rows)[:, 0]
-        for c in np.flatnonzero(ready.pictures.labels[i] == 1):
+        for c in np.flatnonzero(ready.images.labels[i] == 1):
             box, own = patches[rows[c]].reshape(1, 4), found.found_classes == c
             on = true.boxes[true.classes == c]
             iou = pairwise_iou(box, on)[0]
@@ -124,17 +127,17 @@ def main() -> None:
         for name, listing in zip(("ordinary", "crowded"), listings, strict=True):
             for way, recipe, changes in WAYS:
                 model = load(options.out / f"w{seed}" / f"run-{recipe.name}", "cpu")
-                model.picking = recipe_picking(recipe.replace(**changes))
+                model.box_selection = recipe_box_selection(recipe.replace(**changes))
                 tags = read_tags(listing, options.split, classes=model.classes)
-                ready = verbs.prepare(tags, model.patch_generator, options.out / f"w{seed}" / "patches")
-                truth = read_truth(listing, ready.pictures)
+                ready = prepare(tags, model.patch_generator, options.out / f"w{seed}" / "patches")
+                truth = read_truth(listing, ready.images)
                 assert truth is not None
-                found = verbs.predict(model, ready, description=f"{name}, {way}")
+                found = predict_prepared(model, ready, description=f"{name}, {way}")
                 row: dict = {"seed": seed, "world": name, "split": options.split, "boxes": way}
-                measured = verbs.measure(found, ready.pictures.labels, truth)
+                measured = measure_predictions(found, ready.images.labels, truth)
                 row |= {key: round(measured[key], 2) for key in FIGURES}
                 for most in (1, 2, 3, 5):
-                    few = verbs.measure(fewer(found, most), ready.pictures.labels, truth)
+                    few = measure_predictions(fewer(found, most), ready.images.labels, truth)
                     row[f"recall_of_{most}"] = round(few["instance_recall"], 2)
                 row["boxes_per_class"] = round(np.mean([len(one.found_boxes) / len(one.classes) for one in found]), 1)
                 # the hints read the discovery head's scores, from which refined boxes do not come

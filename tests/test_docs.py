@@ -1,44 +1,234 @@
-"""The tables of the README and the docs are those of the results files, and their links lead somewhere."""
+"""The README and the docs: tables and sentences say what was measured, links lead somewhere, names are those of the code."""
 
+import csv
+import dataclasses
 import importlib.util
 import re
 from pathlib import Path
+from statistics import mean, stdev
+from types import ModuleType
 
 import pytest
 from PIL import Image
 
+import deep_patch_learning as dpl
+
 ROOT = Path(__file__).parent.parent
-CARD = ROOT / "src" / "deep_patch_learning" / "shipped" / "MODEL_CARD.md"
-PAGES = [ROOT / "README.md", CARD, *sorted((ROOT / "docs").glob("*.md"))]
+DOCS = sorted((ROOT / "docs").glob("*.md"))
+CARDS = sorted((ROOT / "src").rglob("MODEL_CARD.md"))
+GUIDES = [ROOT / name for name in ("CHANGELOG.md", "CONTRIBUTING.md", "CODE_OF_CONDUCT.md", "SECURITY.md")]
+PAGES = [ROOT / "README.md", *CARDS, *DOCS]
+TABLES = {
+    "README.md": 1,
+    "patches.md": 4,
+    "speed.md": 5,
+    "results.md": 3,
+    "reproduce.md": 4,
+    "boxes.md": 1,
+    "labels.md": 1,
+    "quickstart.md": 1,
+    "better-boxes.md": 1,
+    "shipped-model.md": 2,
+    "MODEL_CARD.md": 2,
+}
 
 
-@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
-def test_tables_are_the_measured_ones(page: Path) -> None:
+def named(page: Path) -> str:
+    return page.name
+
+
+def tables() -> ModuleType:
     spec = importlib.util.spec_from_file_location("tables", ROOT / "benchmarks" / "tables.py")
     assert spec is not None
     assert spec.loader is not None
-    tables = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(tables)
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+def prose(page: Path) -> str:
+    """Return a page's text without its code blocks."""
+    return re.sub(r"^```.*?^```", "", page.read_text(), flags=re.DOTALL | re.MULTILINE)
+
+
+@pytest.mark.parametrize("page", PAGES, ids=named)
+def test_tables_are_the_measured_ones(page: Path) -> None:
     text = page.read_text()
-    assert tables.page(text) == text  # else: python benchmarks/tables.py
-    expected = {
-        "README.md": 2,
-        "patches.md": 4,
-        "speed.md": 5,
-        "reproduce.md": 4,
-        "boxes.md": 1,
-        "labels.md": 1,
-        "quickstart.md": 1,
-        "better-boxes.md": 1,
-        "MODEL_CARD.md": 2,
-    }.get(page.name, 0)
-    assert text.count("<!-- end of ") == expected
+    assert tables().page(text) == text  # else: python benchmarks/tables.py
+    assert text.count("<!-- end of ") == TABLES.get(page.name, 0)
 
 
-@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_the_model_card_is_found() -> None:
+    assert len(CARDS) == 1
+
+
+# Sentences with a figure
+
+
+def values(name: str, column: str, **wanted: str) -> list[float]:
+    """Return a column of a results file, of the rows that have the wanted values."""
+    with (ROOT / "results" / f"{name}.csv").open(newline="") as file:
+        rows = [row for row in csv.DictReader(file) if all(row[key] == value for key, value in wanted.items())]
+    assert rows, (name, wanted)
+    return [float(row[column]) for row in rows]
+
+
+def of_shipped(column: str) -> float:
+    return values("shipped_model", column)[0]
+
+
+def of_synthetic(boxes: str) -> float:
+    return mean(values("world_boxes", "CorLoc", world="ordinary", boxes=boxes))
+
+
+ROUNDS = {
+    number: values("voc2007_parts", "CorLoc", row=row, measured_on="trainval")
+    for number, row in {2: "long third round", 3: "fourth round of three"}.items()
+}
+TWO_HEADS = values("voc2007_main", "CorLoc", measured_on="trainval")
+TRAINED_PHOTOS, OTHER_PHOTOS = values("own_photos", "CorLoc", layers="ImageNet's")
+SELF_TRAINED = values(
+    "own_photos", "CorLoc", layers="the shipped model's, second round of ImageNet's", measured_on="others"
+)[0]
+SHARE = values("detector_on_labels", "share_of_full", trained_on="tags")[0]
+OPENCV = values("patches_against_opencv", "times_opencv", method="ours fast", first="all")[0]
+SYNTHETIC = tuple(f"{of_synthetic(boxes):.1f}" for boxes in ("the paper's", "elected"))
+
+SENTENCES = [
+    ("README.md", f"a mAP of {of_shipped('mAP'):.1f}"),
+    ("README.md", f"correct for {of_shipped('CorLoc'):.0f} % of the tags (CorLoc {of_shipped('CorLoc'):.1f})"),
+    ("README.md", f"{of_shipped('megabytes'):.0f} MB, 20 classes"),
+    ("README.md", f"{values('shipped_speed', 'seconds', what='shipped model')[0]:.2f} s per photo"),
+    ("README.md", f"its two heads reach {mean(TWO_HEADS):.1f} here"),
+    ("README.md", f"± {stdev(ROUNDS[3]):.1f} is the spread of the last round"),
+    ("README.md", f"the round before it spreads by {stdev(ROUNDS[2]):.1f}"),
+    ("README.md", f"raises CorLoc from {SYNTHETIC[0]} (arg-max, the paper) to {SYNTHETIC[1]}"),
+    ("README.md", f"reaches {100 * SHARE:.0f} % of the detection mAP"),
+    ("docs/results.md", f"it reaches {mean(TWO_HEADS):.1f}; the paper reports"),
+    ("docs/results.md", f"The spread of {stdev(ROUNDS[3]):.1f} is that of the last round"),
+    ("docs/results.md", f"the round before it spreads by {stdev(ROUNDS[2]):.1f}"),
+    ("docs/results.md", f"a CorLoc of {SYNTHETIC[0]} and the vote {SYNTHETIC[1]}"),
+    ("docs/results.md", f"{100 * SHARE:.0f} % of full supervision"),
+    ("docs/results.md", f"{OPENCV:.1f} times OpenCV's speed"),
+    ("docs/boxes.md", f"the vote raises CorLoc from {SYNTHETIC[0]} to {SYNTHETIC[1]}"),
+    ("docs/labels.md", f"reaches {100 * SHARE:.0f} % of the detection mAP"),
+    ("docs/shipped-model.md", f"(CorLoc {of_shipped('CorLoc'):.2f}, mean over classes)"),
+    ("docs/shipped-model.md", f"correct for {of_shipped('CorLoc'):.0f} % of the tags"),
+    ("docs/quickstart.md", f"(CorLoc {OTHER_PHOTOS:.2f}) and for {TRAINED_PHOTOS:.0f} %"),
+    ("docs/quickstart.md", f"CorLoc on new images is then {SELF_TRAINED:.2f}"),
+    ("docs/better-boxes.md", f"The round before it spreads by {stdev(ROUNDS[2]):.1f}"),
+    ("docs/patches.md", f"{OPENCV:.1f} times is our default against OpenCV's"),
+]
+
+
+@pytest.mark.parametrize(("page", "sentence"), SENTENCES, ids=lambda text: text[:40])
+def test_sentences_say_what_was_measured(page: str, sentence: str) -> None:
+    assert sentence in " ".join((ROOT / page).read_text().split())
+
+
+def test_a_figure_on_val_is_called_that() -> None:
+    rows = [line.split(" | ") for line in tables().summary().splitlines()[2:] if line.startswith("|")]
+    assert {row[2] for row in rows} == {"val", "trainval"}
+    assert "not test figures" in (ROOT / "README.md").read_text()
+
+
+# Links and names
+
+
+def anchors(page: Path) -> set[str]:
+    """Return the anchors of a page's headings, as GitHub and the site make them."""
+    headings = re.findall(r"^#+ (.+)$", prose(page), re.MULTILINE)
+    return {re.sub(r"[^\w\- ]", "", heading.replace("`", "").lower()).strip().replace(" ", "-") for heading in headings}
+
+
+@pytest.mark.parametrize("page", [*PAGES, *GUIDES], ids=named)
 def test_links_lead_somewhere(page: Path) -> None:
-    for target in re.findall(r"\]\(([^)#]+?)(?:#[^)]*)?\)", page.read_text()):
-        if not target.startswith("http"):
-            assert (page.parent / target).exists(), target
-            if target.endswith(".png"):
-                Image.open(page.parent / target).verify()
+    for target, anchor in re.findall(r"\]\(([^)#]*)(?:#([^)]*))?\)", page.read_text()):
+        if target.startswith("http"):
+            continue
+        place = page.parent / target if target else page
+        assert place.exists(), target
+        if target.endswith(".png"):
+            Image.open(place).verify()
+        if anchor:
+            assert anchor in anchors(place), f"{target}#{anchor}"
+
+
+@pytest.mark.parametrize("page", DOCS, ids=named)
+def test_a_page_of_the_site_links_to_pages_of_the_site_only(page: Path) -> None:
+    assert "](../" not in page.read_text()
+
+
+def test_every_page_is_in_the_navigation_once() -> None:
+    navigation = re.findall(r"^ +- [^:]+: (\S+\.md)$", (ROOT / "mkdocs.yml").read_text(), re.MULTILINE)
+    assert sorted(navigation) == [page.name for page in DOCS]
+
+
+def test_the_site_asks_nothing_of_the_network() -> None:
+    settings = (ROOT / "mkdocs.yml").read_text()
+    assert "font: false" in settings
+    assert "http" not in settings
+    assert "http" not in (ROOT / "docs" / "stylesheets" / "extra.css").read_text()
+
+
+def test_the_readme_is_short_before_its_first_table() -> None:
+    lines = (ROOT / "README.md").read_text().splitlines()
+    first = next(number for number, line in enumerate(lines) if line.startswith("|"))
+    assert first <= 100
+    assert sum(line.startswith("|---") for line in lines) <= 2  # results, and the list of pages
+
+
+def test_the_api_page_has_every_public_name() -> None:
+    text = re.sub(r"<!--.*?-->", "", (ROOT / "docs" / "api.md").read_text(), flags=re.DOTALL)
+    assert sorted(re.findall(r"^::: deep_patch_learning\.(\w+)$", text, re.MULTILINE)) == sorted(dpl.__all__)
+
+
+@pytest.mark.parametrize("page", [*DOCS, ROOT / "README.md", ROOT / "CONTRIBUTING.md"], ids=named)
+def test_files_that_a_page_names_are_there(page: Path) -> None:
+    package = ROOT / "src" / "deep_patch_learning"
+    packages = {folder.name for folder in package.iterdir() if folder.is_dir()}
+    for path in re.findall(r"`([a-z_]+/[a-z_/]*(?:\.py)?)`", page.read_text()):
+        first = path.split("/")[0]
+        if first in packages and path.endswith(".py"):
+            assert (package / path).is_file(), path
+        elif first in ("tests", "tools", "benchmarks"):
+            assert (ROOT / path).exists(), path
+
+
+def old_names() -> dict[str, str]:
+    """Return the old names of settings with their new ones, as docs/training.md lists them."""
+    section = (ROOT / "docs" / "training.md").read_text().split("\n## Old names\n")[1]
+    return dict(re.findall(r"^\| `(\w+)`[^|]*\| `(\w+)`", section, re.MULTILINE))
+
+
+def flat(recipe: object) -> list[str]:
+    """Return the names of a recipe's settings, those of its groups one by one."""
+    found = []
+    for field in dataclasses.fields(recipe):  # type: ignore[arg-type]
+        value = getattr(recipe, field.name)
+        found += flat(value) if dataclasses.is_dataclass(value) else [field.name]
+    return found
+
+
+def test_the_settings_of_the_docs_are_those_of_a_recipe() -> None:
+    from deep_patch_learning.recipe.recipe import Recipe
+
+    section = (ROOT / "docs" / "training.md").read_text().split("\n## Settings\n")[1].split("\n## ")[0]
+    cells = re.findall(r"^\| (`[^|]+) \|", section, re.MULTILINE)
+    documented = [name for cell in cells for name in re.findall(r"`(\w+)`", cell)]
+    assert len(documented) == len(set(documented))
+    assert set(documented) == {old_names().get(name, name) for name in flat(Recipe())} - {"name"}
+
+
+# Words
+
+PRIVATE = re.compile(
+    r"picture|visit|\bmend|committee|heard|\btold\b|embedded world|second round|given boxes", re.IGNORECASE
+)
+
+
+@pytest.mark.parametrize("page", [ROOT / "README.md", *DOCS, *GUIDES], ids=named)
+def test_the_words_are_those_of_the_field(page: Path) -> None:
+    text = page.read_text().split("\n## Old names\n")[0] if page.name == "training.md" else page.read_text()
+    found = [line for line in text.splitlines() if PRIVATE.search(line)]
+    assert found == []

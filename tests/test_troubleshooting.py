@@ -24,14 +24,14 @@ def folder(small_world: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A folder with the files that the page's commands name."""
     place = tmp_path_factory.mktemp("trouble")
     (place / "images").mkdir()
-    for number, picture in enumerate(sorted((small_world.parent / "images").glob("*.jpg"))[:7]):
-        shutil.copy(picture, place / "images" / f"{number:06}.jpg")
+    for number, image in enumerate(sorted((small_world.parent / "images").glob("*.jpg"))[:7]):
+        shutil.copy(image, place / "images" / f"{number:06}.jpg")
     rows = [f"images/{number:06}.jpg,{tags}" for number, tags in enumerate(("bus", "bus;boat", "boat"))]
     many = [f"images/{number:06}.jpg,bus,train" for number in range(5)] + ["images/000005.jpg,bsu,train"]
     files = {
         "missing.csv": ["image,tags", *rows[:2], rows[2].replace("images/", "images/x")],
         "twice.csv": ["image,tags", *rows, rows[1]],
-        "header.csv": ["picture,label", "a.jpg,dog"],
+        "header.csv": ["photo,label", "a.jpg,dog"],
         "photos.csv": ["image,tags,split", *many[:5], "images/000005.jpg,boat,train"],
         "misspelt.csv": ["image,tags,split", *many, "images/000006.jpg,boat,train"],
     }

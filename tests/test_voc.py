@@ -38,7 +38,7 @@ def dpl(*arguments: object) -> subprocess.CompletedProcess:
 def test_train_and_evaluate_a_slice(backbone: str, voc: Path, weights: Path, tmp_path: Path) -> None:
     run = tmp_path / "run"
     slice_ = ("--split", "val", "--limit", 4)
-    options = ("--scales", "240", "--steps", 2, "--set", "max_patches=32", "--set", "batch_images=2")
+    options = ("--scales", "240", "--steps", 2, "--set", "patches_per_sample=32", "--set", "batch_images=2")
     trained = dpl(
         "train",
         voc,
@@ -58,28 +58,28 @@ def test_train_and_evaluate_a_slice(backbone: str, voc: Path, weights: Path, tmp
     assert ("patch_features.fc7" in said.split("new:")[1]) == (backbone == "vgg16")
     assert ("not used: fc" in said) == (backbone != "vgg16")
     figures = json.loads(dpl("evaluate", voc, *slice_, "--model", run, "--json").stdout.splitlines()[-1])
-    assert figures["pictures"] == 4
+    assert figures["images"] == 4
     assert 0 <= figures["CorLoc"] <= 100
     assert 0 <= figures["mAP"] <= 100
 
 
 @pytest.mark.voc
-def test_pretrained_features_know_what_a_picture_shows(voc: Path, weights: Path) -> None:
+def test_pretrained_features_know_what_an_image_shows(voc: Path, weights: Path) -> None:
     """The ResNet-50 file with its own classifier names things in VOC photos: the strides are where its weights expect them."""
     import torch
     from safetensors.torch import load_file
 
-    from deep_patch_learning.data.tags import read_tags
-    from deep_patch_learning.data.transforms import collate, make_view
-    from deep_patch_learning.model.build import build_network
+    from deep_patch_learning.data.batch import collate, make_view
+    from deep_patch_learning.data.readers.read import read_tags
+    from deep_patch_learning.recipe.build import build_network
 
     network = build_network("resnet50-v1", 20, weights=str(weights / FILES["resnet50-v1"]))[0].eval()
     state = load_file(weights / FILES["resnet50-v1"])
-    pictures = read_tags(voc, "val")
-    planes = pictures.labels[:, pictures.classes.index("aeroplane")] == 1
+    images = read_tags(voc, "val")
+    planes = images.labels[:, images.classes.index("aeroplane")] == 1
     hits = 0
     for index in planes.nonzero()[0][:8]:
-        image = pictures.read(index)
+        image = images.read(index)
         whole = [[0, 0, image.shape[1], image.shape[0]]]
         batch = collate([make_view(image, torch.tensor(whole).numpy(), 448)])
         with torch.no_grad():

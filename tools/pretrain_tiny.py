@@ -18,7 +18,7 @@ from safetensors.torch import save_file
 from torch import Tensor, nn
 
 from deep_patch_learning.data.world.school import SUBJECTS, draw_lesson
-from deep_patch_learning.model.backbones import tiny
+from deep_patch_learning.model.backbones.catalogue import tiny
 from deep_patch_learning.model.pooling import SpatialPyramidPooling
 
 SIDES = (40, 56, 72, 96)  # things are seen at several sizes, as patches are
@@ -45,7 +45,7 @@ def draw_all(seed: int, lessons: int, first: int, workers: int) -> list[tuple[Te
 
 
 class Pupil(nn.Module):
-    """The tiny trunk with the whole picture as its only patch, and a classifier of things."""
+    """The tiny trunk with the whole image as its only patch, and a classifier of things."""
 
     def __init__(self) -> None:
         super().__init__()

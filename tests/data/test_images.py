@@ -6,11 +6,11 @@ import numpy as np
 import pytest
 from PIL import Image
 
+from deep_patch_learning.common.errors import DataError
 from deep_patch_learning.data.images import problem, read_image
-from deep_patch_learning.errors import DataError
 
 CORNERS = [[(255, 0, 0), (0, 255, 0)], [(0, 0, 255), (255, 255, 255)]]  # red green / blue white
-# How a camera stores an upright picture U for each EXIF orientation, in array terms.
+# How a camera stores an upright image U for each EXIF orientation, in array terms.
 STORED = {
     1: lambda u: u,
     2: lambda u: u[:, ::-1],
@@ -23,8 +23,8 @@ STORED = {
 }
 
 
-def upright_picture() -> np.ndarray:
-    """Return a 48 x 64 picture with a colour of its own in each quarter."""
+def upright_image() -> np.ndarray:
+    """Return a 48 x 64 image with a colour of its own in each quarter."""
     return np.array(CORNERS, np.uint8).repeat(24, axis=0).repeat(32, axis=1)
 
 
@@ -37,7 +37,7 @@ def jpeg(image: Image.Image, **options: object) -> bytes:
 @pytest.mark.parametrize("suffix", [".jpg", ".png", ".webp", ".tif"])
 @pytest.mark.parametrize("orientation", range(1, 9))
 def test_every_exif_orientation_comes_out_upright(tmp_path: Path, orientation: int, suffix: str) -> None:
-    upright = upright_picture()
+    upright = upright_image()
     exif = Image.Exif()
     exif[0x0112] = orientation
     path = tmp_path / f"a{suffix}"
@@ -51,7 +51,7 @@ def test_every_exif_orientation_comes_out_upright(tmp_path: Path, orientation: i
 
 @pytest.mark.parametrize("exif", [b"Exif\0\0rubbish", b"Exif\0\0II*\0\xff\xff\xff\xff", b"Exif\0\0"])
 @pytest.mark.filterwarnings("ignore::UserWarning")
-def test_exif_that_cannot_be_parsed_does_not_spoil_a_good_picture(tmp_path: Path, exif: bytes) -> None:
+def test_exif_that_cannot_be_parsed_does_not_spoil_a_good_image(tmp_path: Path, exif: bytes) -> None:
     path = tmp_path / "a.jpg"
     path.write_bytes(jpeg(Image.new("RGB", (4, 3)), exif=exif))
     assert read_image(path).shape == (3, 4, 3)
@@ -102,7 +102,7 @@ def test_every_mode_becomes_rgb(tmp_path: Path, name: str, image: Image.Image, w
         assert np.abs(read.astype(int) - wanted).max() <= 2
 
 
-def test_one_pixel_is_a_picture(tmp_path: Path) -> None:
+def test_one_pixel_is_an_image(tmp_path: Path) -> None:
     Image.new("RGB", (1, 1), (1, 2, 3)).save(tmp_path / "a.png")
     assert read_image(tmp_path / "a.png").tolist() == [[[1, 2, 3]]]
 
@@ -149,7 +149,7 @@ def test_missing_folder_and_forbidden_are_told_apart(tmp_path: Path, monkeypatch
 
 
 @pytest.mark.filterwarnings("ignore::UserWarning")  # Pillow warns of odd metadata before it gives up
-def test_any_damage_gives_a_picture_or_the_one_error(tmp_path: Path) -> None:
+def test_any_damage_gives_an_image_or_the_one_error(tmp_path: Path) -> None:
     """Bytes overwritten anywhere: the reader answers with pixels or with `DataError`, never with another error."""
     random = np.random.default_rng(1)
     image = NOISE.convert("P")
@@ -165,7 +165,7 @@ def test_any_damage_gives_a_picture_or_the_one_error(tmp_path: Path) -> None:
             problem(path)
 
 
-def test_a_picture_too_large_to_trust_is_not_called_broken(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_image_too_large_to_trust_is_not_called_broken(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     Image.new("L", (30, 30)).save(tmp_path / "a.png")
     monkeypatch.setattr(Image, "MAX_IMAGE_PIXELS", 100)
     assert "larger than 200 pixels" in (problem(tmp_path / "a.png") or "")

@@ -7,9 +7,9 @@ from xml.etree import ElementTree
 import numpy as np
 import pytest
 
-from deep_patch_learning.data.tags import read_tags
+from deep_patch_learning.common.errors import DataError
+from deep_patch_learning.data.readers.read import read_tags
 from deep_patch_learning.data.truth import TrueBoxes, read_truth
-from deep_patch_learning.errors import DataError
 
 
 def plain(truth: list[TrueBoxes] | None) -> list[list[tuple[list[float], int, bool]]]:
@@ -40,17 +40,17 @@ def voc(make: Callable[..., Path], tmp_path: Path) -> Path:
 
 
 def test_voc_counts_from_one_and_includes_its_corners(voc: Path) -> None:
-    pictures = read_tags(voc)
-    # The picture is 4 x 3: a box over all of it, and a box of one pixel.
-    assert plain(read_truth(voc, pictures)) == [[([0, 0, 4, 3], 1, False), ([1, 2, 2, 3], 0, True)], []]
-    assert plain(read_truth(voc, pictures.subset([1, 0])))[0] == []
-    assert read_truth(voc, pictures.subset([])) == []
+    images = read_tags(voc)
+    # The image is 4 x 3: a box over all of it, and a box of one pixel.
+    assert plain(read_truth(voc, images)) == [[([0, 0, 4, 3], 1, False), ([1, 2, 2, 3], 0, True)], []]
+    assert plain(read_truth(voc, images.subset([1, 0])))[0] == []
+    assert read_truth(voc, images.subset([])) == []
 
 
 def test_voc_without_annotations_has_no_boxes(make: Callable[..., Path], voc: Path, tmp_path: Path) -> None:
-    pictures = read_tags(voc)
+    images = read_tags(voc)
     (voc / "Annotations").rename(tmp_path / "away")
-    assert read_truth(voc, pictures) is None
+    assert read_truth(voc, images) is None
 
 
 BROKEN_VOC = [
@@ -64,10 +64,10 @@ BROKEN_VOC = [
 
 @pytest.mark.parametrize(("inner", "fragments"), [c[1:] for c in BROKEN_VOC], ids=[c[0] for c in BROKEN_VOC])
 def test_broken_voc_boxes(voc: Path, inner: str, fragments: list[str]) -> None:
-    pictures = read_tags(voc)
+    images = read_tags(voc)
     (voc / "Annotations/1.xml").write_text(annotation(inner))
     with pytest.raises(DataError) as caught:
-        read_truth(voc, pictures)
+        read_truth(voc, images)
     for fragment in fragments:
         assert fragment in str(caught.value)
 
@@ -85,21 +85,21 @@ def test_coco_gives_corner_and_size(make: Callable[..., Path]) -> None:
         {"image_id": 2, "category_id": 2, "bbox": [1, 1, 0, 0]},
     )
     path = make("imgs/a.jpg", "images/a.jpg", "images/b.jpg", files={"annotations/x.json": text})
-    pictures = read_tags(path)
+    images = read_tags(path)
     found = [([1, 2, 1.5, 3], 1, False), ([0, 0, 4, 3], 0, True), ([1, 1, 1, 1], 0, False)]
-    assert plain(read_truth(path, pictures)) == [[], found]
-    assert read_truth(path, pictures)[1].of_class(0, with_difficult=False).tolist() == [[1, 1, 1, 1]]  # type: ignore[index]
+    assert plain(read_truth(path, images)) == [[], found]
+    assert read_truth(path, images)[1].of_class(0, with_difficult=False).tolist() == [[1, 1, 1, 1]]  # type: ignore[index]
 
 
 def test_coco_without_boxes_or_with_broken_ones(make: Callable[..., Path]) -> None:
     one = {"image_id": 1, "category_id": 5}
     path = make("a.jpg", "b.jpg", files={"x.json": coco(one)})
-    pictures = read_tags(path)
-    assert read_truth(path, pictures) is None
+    images = read_tags(path)
+    assert read_truth(path, images) is None
     for box, fragment in ([[1, 2, 3], "wanted a bbox"], [None, "wanted a bbox"], [[1, 1, -1, 1], "ends before"]):
         path.write_text(coco({**one, "bbox": [0, 0, 1, 1]}, {**one, "bbox": box}))
         with pytest.raises(DataError, match=rf"annotations\[1\]: .*{fragment}"):
-            read_truth(path, pictures)
+            read_truth(path, images)
 
 
 def test_json_lines(make: Callable[..., Path]) -> None:
@@ -123,23 +123,23 @@ BROKEN_LINES = [
 def test_broken_json_lines_boxes(make: Callable[..., Path], boxes: object, fragments: list[str]) -> None:
     rows = [{"image": "a.jpg", "tags": ["dog"], "boxes": boxes}, {"image": "b.jpg", "tags": ["cat"]}]
     path = make("a.jpg", "b.jpg", files={"t.jsonl": "\n".join(map(json.dumps, rows))})
-    pictures = read_tags(path)  # does not look at boxes
+    images = read_tags(path)  # does not look at boxes
     with pytest.raises(DataError) as caught:
-        read_truth(path, pictures)
+        read_truth(path, images)
     for fragment in [str(path), *fragments]:
         assert fragment in str(caught.value)
-    assert read_truth(path, pictures.subset([1])) is None, "the pictures asked for have none"
+    assert read_truth(path, images.subset([1])) is None, "the images asked for have none"
 
 
-def test_kinds_without_boxes_and_pictures_of_other_data(make: Callable[..., Path], tmp_path: Path, voc: Path) -> None:
+def test_kinds_without_boxes_and_images_of_other_data(make: Callable[..., Path], tmp_path: Path, voc: Path) -> None:
     path = make("x/a.jpg", files={"x/t.csv": "image,tags\na.jpg,dog\n"})
-    pictures = read_tags(path)
-    assert read_truth(path, pictures) is None
+    images = read_tags(path)
+    assert read_truth(path, images) is None
     (tmp_path / "y").mkdir()
     make("y/dog/a.jpg")
     assert read_truth(tmp_path / "y", read_tags(tmp_path / "y")) is None
     other = make("q.jpg", files={"t.jsonl": '{"image": "q.jpg", "tags": ["dog"], "boxes": []}'})
-    with pytest.raises(DataError, match=r"has no picture '1'\. Read the tags and the boxes from the same data"):
+    with pytest.raises(DataError, match=r"has no image '1'\. Read the tags and the boxes from the same data"):
         read_truth(other, replace(read_tags(voc), names=("q.jpg", "1")))
     row = '{"image": "q.jpg", "tags": ["dog"], "boxes": [{"tag": "dgo", "box": [0, 0, 1, 1]}]}'
     wrong = make(files={"t.jsonl": row})
@@ -148,15 +148,15 @@ def test_kinds_without_boxes_and_pictures_of_other_data(make: Callable[..., Path
 
 
 @pytest.mark.voc
-def test_real_voc_boxes_lie_in_their_pictures_and_agree_with_the_tags(real_voc: Path) -> None:
-    pictures = read_tags(real_voc, "val").subset(range(0, 2508, 10))
-    truth = read_truth(real_voc, pictures)
+def test_real_voc_boxes_lie_in_their_images_and_agree_with_the_tags(real_voc: Path) -> None:
+    images = read_tags(real_voc, "val").subset(range(0, 2508, 10))
+    truth = read_truth(real_voc, images)
     assert truth is not None
     for index, one in enumerate(truth):
-        size = ElementTree.parse(real_voc / "Annotations" / f"{pictures.names[index]}.xml").find("size")
+        size = ElementTree.parse(real_voc / "Annotations" / f"{images.names[index]}.xml").find("size")
         assert size is not None
         width, height = int(size.findtext("width") or 0), int(size.findtext("height") or 0)
         assert (one.boxes[:, :2] >= 0).all()
         assert (one.boxes[:, 2:] <= [width, height]).all()
-        assert set(one.classes[~one.difficult]) == set(np.flatnonzero(pictures.labels[index] == 1))
-        assert set(one.classes) == set(np.flatnonzero(pictures.labels[index] != 0))
+        assert set(one.classes[~one.difficult]) == set(np.flatnonzero(images.labels[index] == 1))
+        assert set(one.classes) == set(np.flatnonzero(images.labels[index] != 0))

@@ -1,4 +1,4 @@
-"""Decoded pictures: the pixels of the files, sizes without decoding, a bound on what is held."""
+"""Decoded images: the pixels of the files, sizes without decoding, a bound on what is held."""
 
 from pathlib import Path
 
@@ -7,42 +7,42 @@ import pytest
 import torch
 from PIL import Image
 
-from deep_patch_learning.data.dataset import TaggedPictures
+from deep_patch_learning.common.errors import DataError
+from deep_patch_learning.data.dataset import TaggedImages
 from deep_patch_learning.data.images import image_size, read_image
-from deep_patch_learning.data.store import PictureStore
-from deep_patch_learning.errors import DataError
+from deep_patch_learning.data.store import ImageStore
 
 
 @pytest.fixture
-def pictures(tmp_path: Path) -> TaggedPictures:
+def images(tmp_path: Path) -> TaggedImages:
     random = np.random.default_rng(0)
     paths = []
     for number, size in enumerate([(20, 30, 3), (30, 20, 3), (25, 25, 3)]):
         paths.append(tmp_path / f"{number}.png")
         Image.fromarray(random.integers(0, 256, size, np.uint8)).save(paths[-1])
-    return TaggedPictures(("a",), tuple("xyz"), tuple(paths), np.ones((3, 1), np.int8))
+    return TaggedImages(("a",), tuple("xyz"), tuple(paths), np.ones((3, 1), np.int8))
 
 
-def test_a_picture_is_what_the_file_holds(pictures: TaggedPictures) -> None:
-    store = PictureStore(pictures)
+def test_an_image_is_what_the_file_holds(images: TaggedImages) -> None:
+    store = ImageStore(images)
     store.fill()
     assert store.place == "host"
     for index in (0, 1, 2, 1):
-        assert torch.equal(store[index], torch.from_numpy(pictures.read(index)))
+        assert torch.equal(store[index], torch.from_numpy(images.read(index)))
     assert store.sizes == [(20, 30), (30, 20), (25, 25)]
 
 
-def test_no_more_is_held_than_asked_for(pictures: TaggedPictures) -> None:
-    store = PictureStore(pictures, limit=2_000)
+def test_no_more_is_held_than_asked_for(images: TaggedImages) -> None:
+    store = ImageStore(images, limit=2_000)
     first = store[0]
     assert store[0] is first  # 1,800 bytes
     assert store[1] is not store[1]
-    assert torch.equal(store[1], torch.from_numpy(pictures.read(1)))
+    assert torch.equal(store[1], torch.from_numpy(images.read(1)))
 
 
 @pytest.mark.parametrize("orientation", range(1, 9))
 @pytest.mark.parametrize("suffix", [".jpg", ".png", ".tif"])
-def test_sizes_are_those_of_upright_pictures(tmp_path: Path, orientation: int, suffix: str) -> None:
+def test_sizes_are_those_of_upright_images(tmp_path: Path, orientation: int, suffix: str) -> None:
     exif = Image.Exif()
     exif[0x0112] = orientation
     path = tmp_path / f"turned{suffix}"
@@ -50,8 +50,8 @@ def test_sizes_are_those_of_upright_pictures(tmp_path: Path, orientation: int, s
     assert image_size(path) == read_image(path).shape[:2]
 
 
-def test_the_size_of_a_broken_picture_is_an_error(tmp_path: Path) -> None:
+def test_the_size_of_a_broken_image_is_an_error(tmp_path: Path) -> None:
     path = tmp_path / "broken.jpg"
-    path.write_bytes(b"no picture")
+    path.write_bytes(b"no image")
     with pytest.raises(DataError, match="not an image that can be read"):
         image_size(path)

@@ -5,11 +5,11 @@ import json
 import numpy as np
 import pytest
 
-from deep_patch_learning.boxes import outside, pairwise_iou
+from deep_patch_learning.common.boxes import outside, pairwise_iou
+from deep_patch_learning.common.errors import DataError
 from deep_patch_learning.data.images import read_image
 from deep_patch_learning.data.world import CLASSES, World, draw_scene, make_world
 from deep_patch_learning.data.world.scene import Sprite, lay
-from deep_patch_learning.errors import DataError
 
 WIDTH, HEIGHT = World().size
 
@@ -23,14 +23,14 @@ def _same(first, second):
     return np.array_equal(first[0], second[0]) and [o.box for o in first[1]] == [o.box for o in second[1]]
 
 
-def test_seed_and_index_decide_the_picture(scenes):
+def test_seed_and_index_decide_the_image(scenes):
     for index in (149, 3, 77):  # in another order, and alone
         assert _same(draw_scene(0, index), scenes[index])
     assert not np.array_equal(draw_scene(1, 3)[0], scenes[3][0])
     assert not np.array_equal(scenes[4][0], scenes[3][0])
 
 
-def test_pictures_have_one_size_and_one_to_four_objects_of_up_to_three_classes(scenes):
+def test_images_have_one_size_and_one_to_four_objects_of_up_to_three_classes(scenes):
     for image, objects in scenes:
         assert image.shape == (HEIGHT, WIDTH, 3)
         assert image.dtype == np.uint8
@@ -57,13 +57,13 @@ def test_boxes_are_the_extents_of_the_masks(scenes):
             assert inside[:, -1].any()
 
 
-def test_masks_are_where_the_picture_changes():
+def test_masks_are_where_the_image_changes():
     """A lone object on the same background with and without it differs where the mask says, shadow and noise apart."""
     pixels = np.zeros((20, 30, 4), np.float32)
     pixels[2:18, 3:27] = (200, 10, 10, 255)
-    picture = np.full((HEIGHT, WIDTH, 3), 90, np.float32)
-    lay(picture, Sprite(pixels), (-10, 50), shadow=False)
-    changed = (picture != 90).any(2)
+    image = np.full((HEIGHT, WIDTH, 3), 90, np.float32)
+    lay(image, Sprite(pixels), (-10, 50), shadow=False)
+    changed = (image != 90).any(2)
     rows, columns = np.flatnonzero(changed.any(1)), np.flatnonzero(changed.any(0))
     assert (rows[0], rows[-1] + 1, columns[0], columns[-1] + 1) == (52, 68, 0, 17)
 
@@ -117,7 +117,7 @@ def test_written_world_reads_back(tmp_path):
     assert sorted(path.name for path in listing.parent.iterdir()) == ["images", "settings.json", "world.jsonl"]
 
 
-def test_pictures_do_not_depend_on_how_many_are_made(tmp_path):
+def test_images_do_not_depend_on_how_many_are_made(tmp_path):
     few, many = (make_world(tmp_path / str(n), train=n, test=n) for n in (2, 4))
     few_rows, many_rows = few.read_text().splitlines(), many.read_text().splitlines()
     assert few_rows == many_rows[:2] + many_rows[4:6]
@@ -127,11 +127,11 @@ def test_pictures_do_not_depend_on_how_many_are_made(tmp_path):
 
 def test_same_world_is_kept_and_another_replaces_it(tmp_path):
     heard = []
-    make_world(tmp_path, train=2, test=1, on_picture=lambda done, total: heard.append((done, total)))
+    make_world(tmp_path, train=2, test=1, on_image=lambda done, total: heard.append((done, total)))
     assert heard == [(1, 3), (2, 3), (3, 3)]
-    make_world(tmp_path, train=2, test=1, on_picture=lambda done, total: heard.append((done, total)))
+    make_world(tmp_path, train=2, test=1, on_image=lambda done, total: heard.append((done, total)))
     assert len(heard) == 3
-    listing = make_world(tmp_path, train=2, test=1, seed=1, on_picture=lambda done, total: heard.append((done, total)))
+    listing = make_world(tmp_path, train=2, test=1, seed=1, on_image=lambda done, total: heard.append((done, total)))
     assert len(heard) == 6
     assert len(listing.read_text().splitlines()) == 3
 
@@ -142,7 +142,7 @@ def test_interrupted_world_has_no_listing(tmp_path):
             raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):
-        make_world(tmp_path, train=3, test=0, on_picture=stop)
+        make_world(tmp_path, train=3, test=0, on_image=stop)
     assert not (tmp_path / "world.jsonl").exists()
     assert make_world(tmp_path, train=3, test=0).exists()
 

@@ -9,9 +9,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from sklearn.metrics import average_precision_score
 
-from deep_patch_learning.errors import DplError
-from deep_patch_learning.evaluation import average_precision, classification_report
-from deep_patch_learning.evaluation.precision_recall import DEFINITIONS, interpolated_ap
+from deep_patch_learning.common.errors import DplError
+from deep_patch_learning.evaluation.average_precision import DEFINITIONS, interpolated_ap
+from deep_patch_learning.evaluation.classification import average_precision, classification_report
 
 # Ranked best first: right, wrong, right, wrong, wrong, right. Three positives.
 #   rank       1     2     3     4     5     6
@@ -177,7 +177,7 @@ def test_report_of_nothing_known_is_null():
     [
         (lambda: average_precision(np.zeros(3), np.zeros(2)), ValueError, r"\(3,\) and labels \(2,\)"),
         (lambda: average_precision(np.zeros(2), np.array([1, 2])), ValueError, "label 1 is 2"),
-        (lambda: average_precision(np.array([0, np.nan]), np.array([1, 0])), DplError, "picture 1 is nan"),
+        (lambda: average_precision(np.array([0, np.nan]), np.array([1, 0])), DplError, "image 1 is nan"),
         (lambda: average_precision(np.zeros(1), np.ones(1), "11point"), DplError, "Did you mean '11-point'"),
         (lambda: classification_report(np.zeros((2, 3)), np.zeros((2, 3)), ["a", "b"]), ValueError, r"wanted \(I, 2\)"),
         (lambda: classification_report(np.zeros((2, 2)), np.zeros((2, 2)), ["a", "a"]), ValueError, "differ"),

@@ -9,11 +9,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from deep_patch_learning.boxes import pairwise_iou
+from deep_patch_learning.common.boxes import pairwise_iou
 from deep_patch_learning.data.truth import TrueBoxes
-from deep_patch_learning.evaluation import corloc, detection_mean_ap, instance_recall
+from deep_patch_learning.evaluation.average_precision import interpolated_ap, recall_at
+from deep_patch_learning.evaluation.discovery import corloc, detection_mean_ap, instance_recall
 from deep_patch_learning.evaluation.matching import paired_iou
-from deep_patch_learning.evaluation.precision_recall import interpolated_ap, recall_at
 
 
 class Found(NamedTuple):
@@ -23,14 +23,14 @@ class Found(NamedTuple):
 
 
 def true_boxes(*objects):
-    """Return the truth of one picture from (box, class) or (box, class, difficult)."""
+    """Return the truth of one image from (box, class) or (box, class, difficult)."""
     boxes = np.array([o[0] for o in objects], np.float32).reshape(-1, 4)
     difficult = np.array([len(o) > 2 and o[2] for o in objects], bool)
     return TrueBoxes(boxes, np.array([o[1] for o in objects], np.int64), difficult)
 
 
 def found_boxes(*objects):
-    """Return the detections of one picture from (box, class, score)."""
+    """Return the detections of one image from (box, class, score)."""
     return Found(
         np.array([o[0] for o in objects], np.float32).reshape(-1, 4),
         np.array([o[1] for o in objects], np.int64),
@@ -75,7 +75,7 @@ def test_corloc_overlap(best, options, expected):
         ([true_boxes((TEN, 0))], 100, 100),
         # On a difficult one beside an easy one elsewhere: a hit only while difficult boxes are in.
         ([true_boxes((TEN, 0, True), (AWAY, 0))], 100, 0),
-        # Only difficult: the picture is not measured at all when they are out.
+        # Only difficult: the image is not measured at all when they are out.
         ([true_boxes((TEN, 0, True))], 100, math.nan),
         ([true_boxes((AWAY, 0, True))], 0, math.nan),
         # The class has no box here.
@@ -87,9 +87,9 @@ def test_corloc_difficult_in_and_out(truth, inside, outside):
     assert corloc_of([TEN], truth, with_difficult=False) == pytest.approx(outside, nan_ok=True)
 
 
-def test_corloc_hand_worked_over_pictures_and_classes():
+def test_corloc_hand_worked_over_images_and_classes():
     truth = [
-        true_boxes((TEN, 0), (AWAY, 0), (AWAY, 1)),  # two cats count as one picture with a cat
+        true_boxes((TEN, 0), (AWAY, 0), (AWAY, 1)),  # two cats count as one image with a cat
         true_boxes((TEN, 0)),
         true_boxes((TEN, 1)),
         true_boxes(),
@@ -107,7 +107,7 @@ def test_corloc_hand_worked_over_pictures_and_classes():
     assert report.per_class["cat"] == 50
     assert report.per_class["dog"] == 50
     assert math.isnan(report.per_class["owl"])
-    assert report.pictures == {"cat": 2, "dog": 2, "owl": 0}
+    assert report.images == {"cat": 2, "dog": 2, "owl": 0}
     figures = json.loads(json.dumps(report.as_dict(), allow_nan=False))
     assert figures["CorLoc"] == 50
     assert figures["CorLoc_per_class"]["owl"] is None
@@ -129,11 +129,11 @@ def test_half_open_iou_is_the_devkits_plus_one_iou():
 
 
 def test_detection_hand_worked():
-    # One class, two pictures, three easy boxes and one difficult one. Ranked by score:
-    #   .9 on TEN of picture 0               right
-    #   .8 on TEN of picture 0 again         wrong (a duplicate)
+    # One class, two images, three easy boxes and one difficult one. Ranked by score:
+    #   .9 on TEN of image 0               right
+    #   .8 on TEN of image 0 again         wrong (a duplicate)
     #   .7 on the difficult box              ignored
-    #   .6 on TEN of picture 1, IoU 0.5      right
+    #   .6 on TEN of image 1, IoU 0.5      right
     #   .5 on nothing                        wrong
     # so right, wrong, right, wrong with three to find: precision 1, 1/2, 2/3, 1/2; recall 1/3, 1/3, 2/3, 2/3
     # all-point: (1 + 2/3) / 3 = 5/9; 11-point: 0-0.3 reads 1 (4), 0.4-0.6 reads 2/3 (3), 0.7-1 reads 0: 6/11
@@ -195,7 +195,7 @@ def test_detection_ends_of_the_scale(found, expected):
     assert instance_recall(found, [true_boxes((TEN, 0))], ["cat", "dog"]).overall == expected
 
 
-def test_no_pictures_is_nan_not_a_crash():
+def test_no_images_is_nan_not_a_crash():
     assert math.isnan(detection_mean_ap([], [], ["cat"]).mean_ap)
     assert math.isnan(corloc(np.zeros((0, 1, 4)), [], ["cat"]).mean)
     assert instance_recall([], [], ["cat"]).as_dict()["instance_recall"] is None
@@ -204,9 +204,9 @@ def test_no_pictures_is_nan_not_a_crash():
 # Small grids, so that overlaps of exactly one half, duplicates and equal scores are common.
 corners = st.tuples(st.integers(0, 4), st.integers(0, 4), st.integers(1, 4), st.integers(1, 4))
 some_boxes = corners.map(lambda c: (c[0], c[1], c[0] + c[2], c[1] + c[3]))
-true_pictures = st.lists(st.tuples(some_boxes, st.integers(0, 1), st.booleans()), max_size=4)
-found_pictures = st.lists(st.tuples(some_boxes, st.integers(0, 1), st.integers(0, 3)), max_size=6)
-pictures = st.lists(st.tuples(true_pictures, found_pictures), min_size=1, max_size=4)
+true_images = st.lists(st.tuples(some_boxes, st.integers(0, 1), st.booleans()), max_size=4)
+found_images = st.lists(st.tuples(some_boxes, st.integers(0, 1), st.integers(0, 3)), max_size=6)
+images = st.lists(st.tuples(true_images, found_images), min_size=1, max_size=4)
 
 
 def slow_iou(a, b):
@@ -232,7 +232,7 @@ def slow_hits(rows, index, strict):
     return hits, sum(c == index and not difficult for true, _ in rows for _, c, difficult in true)
 
 
-@given(pictures, st.booleans())
+@given(images, st.booleans())
 def test_detection_equals_the_devkits_loop(rows, strict):
     truth = [true_boxes(*true) for true, _ in rows]
     found = [found_boxes(*detections) for _, detections in rows]
@@ -243,7 +243,7 @@ def test_detection_equals_the_devkits_loop(rows, strict):
         assert report.all_point[name] == pytest.approx(expected, nan_ok=True)
 
 
-@given(pictures, st.booleans(), st.booleans())
+@given(images, st.booleans(), st.booleans())
 def test_corloc_and_recall_equal_slow_loops(rows, strict, with_difficult):
     truth, found = [true_boxes(*true) for true, _ in rows], [found_boxes(*detections) for _, detections in rows]
     best = np.array([[TEN, found[0][0] if found else AWAY] for _, found in rows], np.float32)
@@ -267,8 +267,8 @@ def test_corloc_and_recall_equal_slow_loops(rows, strict, with_difficult):
     ("call", "words"),
     [
         (lambda: corloc(np.zeros((1, 2, 4)), [true_boxes()], ["cat"]), r"\(1, 2, 4\); wanted \(1, 1, 4\)"),
-        (lambda: corloc(np.zeros((1, 1, 4)), [true_boxes((TEN, 3))], ["cat"]), "picture 0 has class 3; wanted 0 to 0"),
-        (lambda: detection_mean_ap([], [true_boxes()], ["cat"]), "0 pictures and true boxes for 1"),
+        (lambda: corloc(np.zeros((1, 1, 4)), [true_boxes((TEN, 3))], ["cat"]), "image 0 has class 3; wanted 0 to 0"),
+        (lambda: detection_mean_ap([], [true_boxes()], ["cat"]), "0 images and true boxes for 1"),
         (lambda: detection_mean_ap([found_boxes((TEN, 0, np.nan))], [true_boxes()], ["cat"]), "1 of them nan"),
         (lambda: instance_recall([found_boxes((TEN, -1, 0))], [true_boxes()], ["cat"]), "class -1"),
     ],

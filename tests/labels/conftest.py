@@ -1,4 +1,4 @@
-"""What the tests of labels share: pictures on disk with odd names, and predictions for them."""
+"""What the tests of labels share: images on disk with odd names, and predictions for them."""
 
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -7,8 +7,8 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from deep_patch_learning.data.dataset import TaggedPictures
-from deep_patch_learning.prediction import Prediction
+from deep_patch_learning.data.dataset import TaggedImages
+from deep_patch_learning.inference.prediction import Prediction
 
 CLASSES = ("bus", "a dog", "père & fils")
 
@@ -23,7 +23,7 @@ def prediction(
     boxes: Sequence[tuple[Sequence[float], int, float]],
     classes: Sequence[str] = CLASSES,
 ) -> Prediction:
-    """Return a prediction of a (width, height) picture with (box, class, probability) of each box found."""
+    """Return a prediction of a (width, height) image with (box, class, probability) of each box found."""
     width, height = size
     best = np.tile([0, 0, width, height], (len(classes), 1))
     return Prediction(
@@ -40,24 +40,24 @@ def prediction(
 
 
 @pytest.fixture
-def tagged(tmp_path: Path) -> Callable[..., TaggedPictures]:
-    """Make pictures of (width, height) by name below a folder `photos`, with their states."""
+def tagged(tmp_path: Path) -> Callable[..., TaggedImages]:
+    """Make images of (width, height) by name below a folder `photos`, with their states."""
 
-    def make(sizes: dict[str, tuple[int, int]], states: Sequence[Sequence[int]]) -> TaggedPictures:
+    def make(sizes: dict[str, tuple[int, int]], states: Sequence[Sequence[int]]) -> TaggedImages:
         paths = []
         for name, size in sizes.items():
             path = tmp_path / "photos" / name
             path.parent.mkdir(parents=True, exist_ok=True)
             Image.new("RGB", size, (90, 120, 40)).save(path)
             paths.append(path)
-        return TaggedPictures(CLASSES, tuple(sizes), tuple(paths), np.array(states, np.int8))
+        return TaggedImages(CLASSES, tuple(sizes), tuple(paths), np.array(states, np.int8))
 
     return make
 
 
 @pytest.fixture
-def odd(tagged: Callable[..., TaggedPictures]) -> tuple[TaggedPictures, list[Prediction]]:
-    """Five pictures, some with names that are hard on formats, and what was found in them."""
+def odd(tagged: Callable[..., TaggedImages]) -> tuple[TaggedImages, list[Prediction]]:
+    """Five images, some with names that are hard on formats, and what was found in them."""
     sizes = {
         "beach/001.jpg": (120, 80),
         "beach_001.jpg": (64, 64),
@@ -73,12 +73,12 @@ def odd(tagged: Callable[..., TaggedPictures]) -> tuple[TaggedPictures, list[Pre
         [([2, 3, 33, 47], 0, 0.51)],
         [([0, 0, 20, 10], 0, 0.95)],
     ]
-    pictures = tagged(sizes, states)
+    images = tagged(sizes, states)
     pairs = zip(sizes.items(), found, strict=True)
-    return pictures, [prediction(name, size, boxes) for (name, size), boxes in pairs]
+    return images, [prediction(name, size, boxes) for (name, size), boxes in pairs]
 
 
-# what is written of `odd` when all boxes of a class are wanted: (box, class, probability) by picture
+# what is written of `odd` when all boxes of a class are wanted: (box, class, probability) by image
 WRITTEN = {
     "beach/001.jpg": [([10, 20, 60, 70], 0, 0.9), ([70, 5, 120, 80], 0, 0.6)],
     "beach_001.jpg": [([0, 0, 64, 64], 1, 0.8)],

@@ -17,9 +17,9 @@ from hypothesis import strategies as st
 from PIL import Image
 from torchvision.datasets import CocoDetection, VOCDetection
 
-from deep_patch_learning.data.tags import read_tags
+from deep_patch_learning.common.errors import DataError
+from deep_patch_learning.data.readers.read import read_tags
 from deep_patch_learning.data.truth import read_truth
-from deep_patch_learning.errors import DataError
 from deep_patch_learning.labels import write
 from deep_patch_learning.labels.voc import inclusive
 from deep_patch_learning.labels.yolo import quoted
@@ -53,16 +53,16 @@ def test_coco_by_pycocotools(coco_folder: Path, written: dict) -> None:
     assert coco.getCatIds() == [1, 2, 3]
     assert [category["name"] for category in coco.loadCats([1, 2, 3])] == list(CLASSES)
     assert len(coco.getImgIds()) == len(written)  # the one without boxes too
-    for image in coco.loadImgs(coco.getImgIds()):
-        annotations = coco.loadAnns(coco.getAnnIds(imgIds=image["id"], iscrowd=False))
+    for entry in coco.loadImgs(coco.getImgIds()):
+        annotations = coco.loadAnns(coco.getAnnIds(imgIds=entry["id"], iscrowd=False))
         found = []
         for one in annotations:
             x, y, width, height = one["bbox"]
             assert one["area"] == pytest.approx(width * height)
             found.append(([x, y, x + width, y + height], one["category_id"] - 1, one["score"]))
-        same(found, written[image["file_name"]])
-        with Image.open(coco_folder / "images" / image["file_name"]) as picture:
-            assert picture.size == (image["width"], image["height"])
+        same(found, written[entry["file_name"]])
+        with Image.open(coco_folder / "images" / entry["file_name"]) as image:
+            assert image.size == (entry["width"], entry["height"])
 
 
 def test_coco_is_measured_against_itself_as_perfect(coco_folder: Path) -> None:
@@ -86,12 +86,12 @@ def test_coco_by_torchvision(coco_folder: Path, written: dict) -> None:
 
 def test_coco_by_our_reader(coco_folder: Path, written: dict) -> None:
     file = coco_folder / "annotations" / "instances_train.json"
-    pictures = read_tags(file)
-    assert pictures.classes == CLASSES
-    assert pictures.names == tuple(written)
-    truth = read_truth(file, pictures)
+    images = read_tags(file)
+    assert images.classes == CLASSES
+    assert images.names == tuple(written)
+    truth = read_truth(file, images)
     assert truth is not None
-    for one, states, wanted in zip(truth, pictures.labels, written.values(), strict=True):
+    for one, states, wanted in zip(truth, images.labels, written.values(), strict=True):
         same([(b, c, 0) for b, c in zip(one.boxes, one.classes, strict=True)], [(b, c, 0) for b, c, _ in wanted])
         assert np.flatnonzero(states == 1).tolist() == sorted({index for _, index, _ in wanted})
 
@@ -109,49 +109,49 @@ def voc_folder(odd: tuple, tmp_path: Path) -> Path:
 def test_voc_by_torchvision(voc_folder: Path, written: dict) -> None:
     found = VOCDetection(str(voc_folder.parents[1]), year="2007", image_set="train")
     assert len(found) == len(written)
-    for (picture, target), (name, wanted) in zip(found, written.items(), strict=True):
+    for (image, target), (name, wanted) in zip(found, written.items(), strict=True):
         note = target["annotation"]
         assert (note["folder"], note["source"]["image"]) == ("VOC2007", name)
-        assert picture.size == (int(note["size"]["width"]), int(note["size"]["height"]))
+        assert image.size == (int(note["size"]["width"]), int(note["size"]["height"]))
         assert (voc_folder / "JPEGImages" / note["filename"]).is_file()
         read = []
         for thing in note["object"]:
             assert (thing["pose"], thing["truncated"], thing["difficult"]) == ("Unspecified", "0", "0")
             x1, y1, x2, y2 = (int(thing["bndbox"][key]) for key in ("xmin", "ymin", "xmax", "ymax"))
-            assert 1 <= x1 <= x2 <= picture.width
-            assert 1 <= y1 <= y2 <= picture.height
+            assert 1 <= x1 <= x2 <= image.width
+            assert 1 <= y1 <= y2 <= image.height
             read.append(([x1 - 1, y1 - 1, x2, y2], CLASSES.index(thing["name"]), float(thing["score"])))
         same(read, wanted, pixels=0.5)
 
 
 def test_voc_by_our_reader(voc_folder: Path, odd: tuple, written: dict) -> None:
-    pictures = read_tags(voc_folder, "train")
-    assert sorted(pictures.classes) == sorted(CLASSES)
-    order = [pictures.classes.index(name) for name in CLASSES]
-    assert pictures.labels[:, order].tolist() == odd[0].labels.tolist()  # with what was abstained from, and unknown
-    truth = read_truth(voc_folder, pictures)
+    images = read_tags(voc_folder, "train")
+    assert sorted(images.classes) == sorted(CLASSES)
+    order = [images.classes.index(name) for name in CLASSES]
+    assert images.labels[:, order].tolist() == odd[0].labels.tolist()  # with what was abstained from, and unknown
+    truth = read_truth(voc_folder, images)
     assert truth is not None
     for one, wanted in zip(truth, written.values(), strict=True):
         same(
-            [(b, CLASSES.index(pictures.classes[c]), 0) for b, c in zip(one.boxes, one.classes, strict=True)],
+            [(b, CLASSES.index(images.classes[c]), 0) for b, c in zip(one.boxes, one.classes, strict=True)],
             [(b, c, 0) for b, c, _ in wanted],
             pixels=0.5,
         )
 
 
 def test_voc_tags_without_lists_for_classes_that_cannot_name_a_file(odd: tuple, tmp_path: Path) -> None:
-    pictures, _ = odd
+    images, _ = odd
     classes = ("a/b", "c", "d")
-    renamed = type(pictures)(classes, pictures.names[:1], pictures.paths[:1], pictures.labels[:1])
+    renamed = type(images)(classes, images.names[:1], images.paths[:1], images.labels[:1])
     found = [prediction("beach/001.jpg", (120, 80), [([0, 0, 5, 5], 0, 0.9)], classes)]
     write_labels(found, renamed, tmp_path / "v", "voc")
     assert read_tags(tmp_path / "v", "train").classes == ("a/b",)
 
 
 def test_a_class_name_that_xml_cannot_hold(odd: tuple, tmp_path: Path) -> None:
-    pictures, _ = odd
+    images, _ = odd
     classes = ("a\x01b", "c", "d")
-    renamed = type(pictures)(classes, pictures.names[:1], pictures.paths[:1], pictures.labels[:1])
+    renamed = type(images)(classes, images.names[:1], images.paths[:1], images.labels[:1])
     for format in ("voc", "label-studio"):
         with pytest.raises(DataError, match="Rename the class"):
             write_labels([prediction("beach/001.jpg", (120, 80), [], classes)], renamed, tmp_path / "v", format)
@@ -176,7 +176,7 @@ YOLO_SUFFIXES = {"bmp", "dng", "jpeg", "jpg", "mpo", "png", "tif", "tiff", "webp
 
 
 def read_yolo(file: Path) -> tuple[dict[int, str], dict[str, np.ndarray]]:
-    """Return class names by number, and the rows of each picture by its path."""
+    """Return class names by number, and the rows of each image by its path."""
     data = yaml.safe_load(file.read_text(encoding="utf-8"))
     assert {"train", "val", "names"} <= data.keys()
     root = Path(data.get("path") or file.parent)
@@ -203,11 +203,11 @@ def test_yolo_by_the_rules_of_its_reader(odd: tuple, tmp_path: Path, written: di
     names, rows = read_yolo(tmp_path / "images" / "yolo" / "data.yaml")
     assert names == dict(enumerate(CLASSES))
     assert len(rows) == len(written)
-    for (image, found), (name, wanted) in zip(rows.items(), written.items(), strict=True):
-        path = Path(image)
+    for (file, found), (name, wanted) in zip(rows.items(), written.items(), strict=True):
+        path = Path(file)
         assert path.resolve() == (tmp_path / "photos" / name).resolve()
-        with Image.open(path) as picture:
-            width, height = picture.size
+        with Image.open(path) as image:
+            width, height = image.size
         scores = (tmp_path / "images" / "yolo" / "scores" / f"{path.stem}.txt").read_text().split()
         read = []
         for (index, cx, cy, w, h), score in zip(found.astype(float).tolist(), scores, strict=True):
@@ -226,11 +226,11 @@ def test_any_name_is_a_yaml_string(text: str) -> None:
 
 def check_task(task: dict, config: ElementTree.Element) -> None:
     """Check the structure that Label Studio documents for a task with predictions of rectangles."""
-    control, picture = config.find("RectangleLabels"), config.find("Image")
+    control, image = config.find("RectangleLabels"), config.find("Image")
     assert control is not None
-    assert picture is not None
-    assert picture.get("value") == "$image"
-    assert control.get("toName") == picture.get("name")
+    assert image is not None
+    assert image.get("value") == "$image"
+    assert control.get("toName") == image.get("name")
     choices = {label.get("value") for label in control.findall("Label")}
     assert isinstance(task["data"]["image"], str)
     assert not re.search(r"\s", task["data"]["image"])
@@ -240,7 +240,7 @@ def check_task(task: dict, config: ElementTree.Element) -> None:
         assert one["result"]
         for region in one["result"]:
             assert region["type"] == "rectanglelabels"
-            assert (region["from_name"], region["to_name"]) == (control.get("name"), picture.get("name"))
+            assert (region["from_name"], region["to_name"]) == (control.get("name"), image.get("name"))
             assert isinstance(region["id"], str)
             assert isinstance(region["original_width"], int)
             assert isinstance(region["original_height"], int)
@@ -293,9 +293,9 @@ def test_flat_names_are_unique_and_readable(tagged: Callable, tmp_path: Path) ->
         ".h.jpg",
         "d" * 240 + ".jpg",
     ]
-    pictures = tagged(dict.fromkeys(names, (12, 12)), [[0, 0, 0]] * len(names))
+    images = tagged(dict.fromkeys(names, (12, 12)), [[0, 0, 0]] * len(names))
     found = [prediction(name, (12, 12), []) for name in names]
-    write_labels(found, pictures, tmp_path / "v", "voc")
+    write_labels(found, images, tmp_path / "v", "voc")
     ids = (tmp_path / "v" / "ImageSets" / "Main" / "train.txt").read_text(encoding="utf-8").split("\n")[:-1]
     assert ids == ["a_1", "a_1_2", "a_1_3", "A_1_4", "x_y", "日本_語", "_DSC1", "h", "d" * 180]
     for image_id, name in zip(ids, names, strict=True):
@@ -303,9 +303,9 @@ def test_flat_names_are_unique_and_readable(tagged: Callable, tmp_path: Path) ->
 
 
 def test_names_outside_the_data_folder(tagged: Callable, tmp_path: Path) -> None:
-    pictures = tagged({"in/1.jpg": (12, 12), "out/2.jpg": (12, 12)}, [[0, 0, 0]] * 2)
-    names = ("1.jpg", str(pictures.paths[1]))  # a CSV in photos/in that names a file elsewhere by its whole path
-    renamed = type(pictures)(CLASSES, names, pictures.paths, pictures.labels)
+    images = tagged({"in/1.jpg": (12, 12), "out/2.jpg": (12, 12)}, [[0, 0, 0]] * 2)
+    names = ("1.jpg", str(images.paths[1]))  # a CSV in photos/in that names a file elsewhere by its whole path
+    renamed = type(images)(CLASSES, names, images.paths, images.labels)
     write_labels([prediction(name, (12, 12), []) for name in names], renamed, tmp_path / "c", "coco")
     content = json.loads((tmp_path / "c" / "annotations" / "instances_train.json").read_text())
     assert [image["file_name"] for image in content["images"]] == ["in/1.jpg", "out/2.jpg"]

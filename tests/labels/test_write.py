@@ -11,8 +11,8 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from deep_patch_learning.data.dataset import TaggedPictures
-from deep_patch_learning.errors import DataError
+from deep_patch_learning.common.errors import DataError
+from deep_patch_learning.data.dataset import TaggedImages
 from deep_patch_learning.labels import write
 from deep_patch_learning.labels.write import FORMATS, MANIFEST, split_name, write_labels
 
@@ -25,10 +25,10 @@ def state(folder: Path) -> dict[str, bytes]:
 
 
 @pytest.mark.parametrize("format", FORMATS)
-def test_pictures_stay_as_they_are_and_none_is_copied(odd: tuple, tmp_path: Path, format: str) -> None:
-    pictures, predictions = odd
+def test_images_stay_as_they_are_and_none_is_copied(odd: tuple, tmp_path: Path, format: str) -> None:
+    images, predictions = odd
     before = state(tmp_path / "photos")
-    counts = write_labels(predictions, pictures, tmp_path / "deep" / "er" / "out", format)
+    counts = write_labels(predictions, images, tmp_path / "deep" / "er" / "out", format)
     assert state(tmp_path / "photos") == before
     assert all((tmp_path / "deep" / "er" / "out" / file).exists() for file in counts["files"])
     copies = [p for p in (tmp_path / "deep").rglob("*") if p.suffix in (".jpg", ".png") and not p.is_symlink()]
@@ -168,8 +168,8 @@ def test_a_killed_process_leaves_no_folder_of_that_name(tmp_path: Path) -> None:
 def test_bad_names(odd: tuple, tmp_path: Path) -> None:
     with pytest.raises(DataError, match="Did you mean 'yolo'"):
         write_labels(odd[1], odd[0], tmp_path / "out", "yoloo")
-    nothing = TaggedPictures(CLASSES, (), (), np.zeros((0, 3), np.int8))
-    with pytest.raises(DataError, match="no pictures to label"):
+    nothing = TaggedImages(CLASSES, (), (), np.zeros((0, 3), np.int8))
+    with pytest.raises(DataError, match="no images to label"):
         write_labels([], nothing, tmp_path / "out", "coco")
     assert [split_name(name) for name in (None, "val", "lists/my val.txt", "v1.2", "/")] == [
         "train",
@@ -180,15 +180,15 @@ def test_bad_names(odd: tuple, tmp_path: Path) -> None:
     ]
 
 
-def test_pictures_turned_by_exif_are_counted(tmp_path: Path) -> None:
+def test_images_turned_by_exif_are_counted(tmp_path: Path) -> None:
     exif = Image.Exif()
     exif[0x0112] = 6
     Image.new("RGB", (30, 20)).save(tmp_path / "a.jpg", exif=exif)
     Image.new("RGB", (30, 20)).save(tmp_path / "b.jpg")
     paths = tmp_path / "a.jpg", tmp_path / "b.jpg"
-    pictures = TaggedPictures(CLASSES, ("a.jpg", "b.jpg"), paths, np.zeros((2, 3), np.int8))
+    images = TaggedImages(CLASSES, ("a.jpg", "b.jpg"), paths, np.zeros((2, 3), np.int8))
     found = [prediction("a.jpg", (20, 30), []), prediction("b.jpg", (30, 20), [])]
-    assert write_labels(found, pictures, tmp_path / "out", "coco")["turned_pictures"] == 1
+    assert write_labels(found, images, tmp_path / "out", "coco")["turned_images"] == 1
 
 
 def test_writing_over_a_linked_folder_keeps_the_link(odd: tuple, tmp_path: Path) -> None:

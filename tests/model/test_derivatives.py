@@ -3,10 +3,10 @@
 import pytest
 import torch
 
-from deep_patch_learning.losses import tag_loss
 from deep_patch_learning.model.by_image import patch_rows
 from deep_patch_learning.model.classification import ClassificationHead, SpatialPyramid
 from deep_patch_learning.model.discovery import DiscoveryHead
+from deep_patch_learning.model.losses import tag_loss
 
 IMAGES, PATCHES, WIDTH, FILTERS, CLASSES = 3, 17, 6, 5, 4
 CELLS = 8

@@ -4,11 +4,11 @@ import pytest
 import torch
 import torchvision
 
+from deep_patch_learning.common.errors import ModelError
 from deep_patch_learning.data.batch import Batch
-from deep_patch_learning.errors import ModelError
-from deep_patch_learning.model.build import build_network
 from deep_patch_learning.model.network import centres
 from deep_patch_learning.model.pooling import SpatialPyramidPooling
+from deep_patch_learning.recipe.build import build_network
 
 SIZES = [(190, 250), (256, 180), (190, 250)]
 PATCHES = [
@@ -20,11 +20,11 @@ PATCHES = [
 
 def make_batch(keep: list[int], seed: int = 0) -> Batch:
     generator = torch.Generator().manual_seed(seed)
-    pictures = [torch.rand(3, *size, generator=generator) * 255 for size in SIZES]
+    views = [torch.rand(3, *size, generator=generator) * 255 for size in SIZES]
     height, width = (max(SIZES[i][axis] for i in keep) for axis in (0, 1))
     images = torch.zeros(len(keep), 3, height, width)
     for place, i in enumerate(keep):
-        images[place, :, : SIZES[i][0], : SIZES[i][1]] = pictures[i]
+        images[place, :, : SIZES[i][0], : SIZES[i][1]] = views[i]
     patches = torch.tensor([patch for i in keep for patch in PATCHES[i]])
     index = torch.tensor([place for place, i in enumerate(keep) for _ in PATCHES[i]])
     sizes = torch.tensor([SIZES[i] for i in keep])
@@ -114,7 +114,7 @@ def test_an_image_without_patches_scores_zero() -> None:
         ({"backbone": "tiny", "heads": ()}, "no head"),
     ],
 )
-def test_wrong_names_are_mended(options: dict, words: str) -> None:
+def test_wrong_names_are_fixed(options: dict, words: str) -> None:
     with pytest.raises(ModelError, match=words):
         build_network(classes=3, **options)
 

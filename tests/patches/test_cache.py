@@ -15,8 +15,10 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from deep_patch_learning.errors import DataError, DplError
-from deep_patch_learning.patches import PatchCache, SelectiveSearch, SlidingWindow, default_folder
+from deep_patch_learning.common.errors import DataError, DplError
+from deep_patch_learning.patches.cache import PatchCache, default_folder
+from deep_patch_learning.patches.selective_search.search import SelectiveSearch
+from deep_patch_learning.patches.sliding_window import SlidingWindow
 
 
 @dataclass

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from deep_patch_learning.errors import DataError
+from deep_patch_learning.common.errors import DataError
 from deep_patch_learning.patches import CachedPatches, PatchCache
 
 IMAGES, MOST = 60, 4000

@@ -1,4 +1,4 @@
-"""What every patch generator promises, whatever the picture."""
+"""What every patch generator promises, whatever the image."""
 
 import subprocess
 import sys
@@ -8,13 +8,16 @@ import cv2
 import numpy as np
 import pytest
 
-from deep_patch_learning import boxes as box_tools
-from deep_patch_learning.errors import DataError, DplError
-from deep_patch_learning.patches import METHODS, EdgeBoxes, PatchGenerator, SelectiveSearch, generator
+from deep_patch_learning.common import boxes as box_tools
+from deep_patch_learning.common.errors import DataError, DplError
+from deep_patch_learning.patches import generator
+from deep_patch_learning.patches.edge_boxes.search import EdgeBoxes
+from deep_patch_learning.patches.generator import METHODS, PatchGenerator
+from deep_patch_learning.patches.selective_search.search import SelectiveSearch
 
 
 def blobs(height, width, seed=0):
-    """A picture of a few coloured shapes on a grainy ground."""
+    """An image of a few coloured shapes on a grainy ground."""
     random = np.random.default_rng(seed)
     image = random.integers(90, 130, (height, width, 3)).astype(np.uint8)
     for _ in range(6):
@@ -26,7 +29,7 @@ def blobs(height, width, seed=0):
     return image
 
 
-PICTURES = {
+IMAGES = {
     "one pixel": np.full((1, 1, 3), 7, np.uint8),
     "one row": blobs(1, 50),
     "one column": blobs(50, 1),
@@ -40,10 +43,10 @@ PICTURES = {
 }
 
 
-@pytest.mark.parametrize("picture", PICTURES)
+@pytest.mark.parametrize("image", IMAGES)
 @pytest.mark.parametrize("method", METHODS)
-def test_boxes_are_what_the_protocol_says(method, picture):
-    image = PICTURES[picture]
+def test_boxes_are_what_the_protocol_says(method, drawn):
+    image = IMAGES[drawn]
     before = image.copy()
     make = generator(method)
     assert isinstance(make, PatchGenerator)
@@ -59,12 +62,12 @@ def test_boxes_are_what_the_protocol_says(method, picture):
 
 
 @pytest.mark.parametrize("method", METHODS)
-def test_a_large_picture_is_scaled_for_the_search(method):
+def test_a_large_image_is_scaled_for_the_search(method):
     image = cv2.resize(blobs(400, 600, seed=3), (6000, 4000), interpolation=cv2.INTER_LINEAR)
     boxes = generator(method)(image)
     assert not box_tools.outside(boxes, 4000, 6000).any()
     assert len(np.unique(boxes, axis=0)) == len(boxes)
-    if method == "selective-search":  # corners fall on pixels of the scaled picture only
+    if method == "selective-search":  # corners fall on pixels of the scaled image only
         assert len(boxes) > 50
         assert len(np.unique(boxes[:, [0, 2]])) <= 321
 
@@ -106,7 +109,7 @@ def test_min_side_leaves_out_small_boxes():
 
 
 @pytest.mark.parametrize("mode", ["fast", "quality", "original"])
-def test_every_mode_gives_the_whole_picture_among_others(mode):
+def test_every_mode_gives_the_whole_image_among_others(mode):
     boxes = SelectiveSearch(mode=mode)(blobs(120, 160)).tolist()
     assert [0, 0, 160, 120] in boxes
     assert len(boxes) > 10
@@ -151,7 +154,7 @@ def test_wrong_names_and_settings_are_told(name, settings, said):
     "image", [np.zeros((4, 4), np.uint8), np.zeros((4, 4, 3), np.float32), np.zeros((0, 4, 3), np.uint8)]
 )
 def test_other_arrays_are_refused(method, image):
-    with pytest.raises(DataError, match="picture for patches"):
+    with pytest.raises(DataError, match="image for patches"):
         generator(method)(image)
 
 

@@ -5,10 +5,10 @@ import itertools
 import numpy as np
 import pytest
 
-from deep_patch_learning.patches import grouping, ordering
+from deep_patch_learning.patches.selective_search import grouping, ordering
 
 
-def a_picture(seed, height=24, width=32):
+def an_image(seed, height=24, width=32):
     """Labels of random blocks, and bins, as the search makes them."""
     random = np.random.default_rng(seed)
     blocks = random.integers(0, 4, (height // 8, width // 8)).repeat(8, 0).repeat(8, 1)
@@ -68,7 +68,7 @@ def touch(first, second):
 @pytest.mark.parametrize("mix", [1, 2, 3, 9, 13, 14, 15])
 @pytest.mark.parametrize("seed", range(3))
 def test_hierarchy_equals_the_obvious_one(seed, mix):
-    labels, count, colours, textures = a_picture(seed)
+    labels, count, colours, textures = an_image(seed)
     regions = grouping.describe(labels, count, colours, textures)
     near, starts = grouping.neighbours(labels, count)
     boxes = grouping.group(near, starts, *regions, labels.size, mix)
@@ -77,7 +77,7 @@ def test_hierarchy_equals_the_obvious_one(seed, mix):
 
 
 def test_regions_are_described():
-    labels, count, colours, textures = a_picture(1)
+    labels, count, colours, textures = an_image(1)
     sizes, boxes, histograms = grouping.describe(labels, count, colours, textures)
     for label in range(count):
         y, x = np.nonzero(labels == label)
@@ -90,7 +90,7 @@ def test_regions_are_described():
 
 
 def test_neighbours_are_those_that_touch():
-    labels, count, _, _ = a_picture(2)
+    labels, count, _, _ = an_image(2)
     near, starts = grouping.neighbours(labels, count)
     for label in range(count):
         wanted = {other for other in range(count) if other != label and touch(labels == label, labels == other)}

@@ -6,7 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
-from deep_patch_learning.patches import segmentation
+from deep_patch_learning.patches.selective_search import segmentation
 
 STEPS = ((0, 1), (1, 1), (1, 0), (1, -1))  # (down, right) of directions 0 to 3
 
@@ -64,7 +64,7 @@ def packed(edges):
     return np.array([weight << 32 | 4 * p + direction for weight, direction, p, _ in edges], np.uint64)
 
 
-pictures = hnp.arrays(
+images = hnp.arrays(
     np.uint16,
     st.tuples(st.integers(1, 9), st.integers(1, 9), st.just(3)),
     elements=st.one_of(st.integers(0, 60), st.integers(0, 4080)),
@@ -72,13 +72,13 @@ pictures = hnp.arrays(
 
 
 @settings(max_examples=60, deadline=None)
-@given(pictures, st.sampled_from([1.0, 5.0, 40.0, 300.0]), st.integers(1, 12))
+@given(images, st.sampled_from([1.0, 5.0, 40.0, 300.0]), st.integers(1, 12))
 def test_labels_equal_the_obvious_ones(image, k, min_size):
     height, width = image.shape[:2]
     wanted_edges = obvious_edges(image)
     edges = segmentation.sorted_edges(segmentation.edge_weights(image))
     np.testing.assert_array_equal(edges, packed(wanted_edges))
-    for scale in (k, 2 * k, 5 * k):  # each scale visits the edges that the one before has left
+    for scale in (k, 2 * k, 5 * k):  # each scale samples the edges that the one before has left
         wanted, wanted_edges = obvious_segments(wanted_edges, height * width, scale, min_size)
         labels, count, edges = segmentation.segment(edges, height, width, scale, min_size)
         assert labels.ravel().tolist() == wanted

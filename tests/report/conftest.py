@@ -1,4 +1,4 @@
-"""A small run on hand-made pictures, true boxes known, a network that was never trained; and a browser."""
+"""A small run on hand-made images, true boxes known, a network that was never trained; and a browser."""
 
 import json
 import os
@@ -15,17 +15,17 @@ import pytest
 import torch
 from PIL import Image
 
-from deep_patch_learning.data.dataset import TaggedPictures
+from deep_patch_learning.data.dataset import TaggedImages
 from deep_patch_learning.data.truth import TrueBoxes
-from deep_patch_learning.model.build import build_network
-from deep_patch_learning.patches import SlidingWindow
-from deep_patch_learning.predict import Model
-from deep_patch_learning.prediction import Prediction
-from deep_patch_learning.training.run import RunFolder
+from deep_patch_learning.inference.model import Model
+from deep_patch_learning.inference.prediction import Prediction
+from deep_patch_learning.patches.sliding_window import SlidingWindow
+from deep_patch_learning.recipe.build import build_network
+from deep_patch_learning.runs.folder import RunFolder
 
 CLASSES = ('<b>&"cat', "dog's")  # names that break a page which does not escape them
 LOG = [
-    {"step": step, "visits": 16 * step, "loss": 1.4 / step, "classification": 0.8 / step, "discovery": 0.6 / step}
+    {"step": step, "samples": 16 * step, "loss": 1.4 / step, "classification": 0.8 / step, "discovery": 0.6 / step}
     for step in range(1, 8)
 ]
 TRUE_BOX = np.array([10, 10, 50, 40], np.float32)
@@ -33,7 +33,7 @@ TRUE_BOX = np.array([10, 10, 50, 40], np.float32)
 
 @dataclass(frozen=True)
 class Ready:
-    pictures: TaggedPictures
+    images: TaggedImages
     patches: list[np.ndarray]
 
 
@@ -48,7 +48,7 @@ def truth_of(index: int) -> TrueBoxes:
 
 @pytest.fixture
 def ready(tmp_path: Path) -> Ready:
-    """Eight pictures, the even ones tagged with the first class and the odd ones with the second."""
+    """Eight images, the even ones tagged with the first class and the odd ones with the second."""
     rng = np.random.default_rng(0)
     names, paths = [], []
     for number in range(8):
@@ -57,7 +57,7 @@ def ready(tmp_path: Path) -> Ready:
         Image.fromarray(rng.integers(0, 256, (60, 80, 3), np.uint8)).save(paths[-1])
     labels = np.array([[1 - number % 2, number % 2] for number in range(8)], np.int8)
     patches = np.array([[0, 0, 80, 60], [10, 10, 50, 40], [5, 20, 30, 60], [40, 0, 80, 30]], np.uint16)
-    return Ready(TaggedPictures(CLASSES, tuple(names), tuple(paths), labels), [patches] * 8)
+    return Ready(TaggedImages(CLASSES, tuple(names), tuple(paths), labels), [patches] * 8)
 
 
 @pytest.fixture

@@ -1,4 +1,4 @@
-"""The page in a real browser: no error, every picture loads, the choice of a class and of light or dark works."""
+"""The page in a real browser: no error, every image loads, the choice of a class and of light or dark works."""
 
 from itertools import pairwise
 
@@ -13,7 +13,7 @@ SHOWN = """(() => {
   return {
     tags: seen("#doubts .card").map((one) => one.dataset.classes),
     rows: seen("#classes .panel:not(details .panel) tbody tr").length,
-    open: seen("#pictures details .card").length,
+    open: seen("#images details .card").length,
     sample: seen("#sample .card").map((one) => one.dataset.classes),
     none: seen(".none").length,
   };
@@ -28,8 +28,8 @@ BACKGROUND = "getComputedStyle(document.body).backgroundColor"
 
 @pytest.fixture
 def page(hand, run, model, ready, tmp_path):
-    """Pictures tagged in turn, of which the network thinks that all show the first class and none the second."""
-    predictions = [hand.prediction(name, np.stack([hand.true_box] * 2)) for name in ready.pictures.names]
+    """Images tagged in turn, of which the network thinks that all show the first class and none the second."""
+    predictions = [hand.prediction(name, np.stack([hand.true_box] * 2)) for name in ready.images.names]
     truth = [hand.truth(number % 2) for number in range(8)]
     report = build_report(run, model, ready, predictions, {"mAP": 50.0, "CorLoc": 40.0}, truth)
     return write_report(tmp_path / "report.html", report)
@@ -91,8 +91,8 @@ def test_on_paper_it_is_light_and_has_no_controls(browser, page):
 def test_boxes_lie_where_they_were_found(browser, page, hand):
     browser.open(page, 1280)
     share = browser.run("""(() => {
-      const picture = document.querySelector("#doubts .shot"), box = picture.querySelector(".box.right");
-      const a = picture.getBoundingClientRect(), b = box.getBoundingClientRect();
+      const image = document.querySelector("#doubts .shot"), box = image.querySelector(".box.right");
+      const a = image.getBoundingClientRect(), b = box.getBoundingClientRect();
       return [(b.left - a.left) / a.width, (b.top - a.top) / a.height, (b.right - a.left) / a.width,
         (b.bottom - a.top) / a.height];
     })()""")

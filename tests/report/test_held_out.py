@@ -1,4 +1,4 @@
-"""Whether pictures were trained on: found out from the run, told first, and avoided where the data allows it."""
+"""Whether images were trained on: found out from the run, told first, and avoided where the data allows it."""
 
 import csv
 import re
@@ -8,18 +8,18 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from deep_patch_learning import verbs
-from deep_patch_learning.data.holding_out import read_apart
-from deep_patch_learning.data.tags import read_tags
-from deep_patch_learning.errors import RunError
-from deep_patch_learning.report.held_out import Seen, held_out_split, notice, pictures_of_run
-from deep_patch_learning.report.of_run import report_on_run, spread_evenly
-from deep_patch_learning.training.run import RunFolder
+from deep_patch_learning.commands.report import report_on_run, spread_evenly
+from deep_patch_learning.common.errors import RunError
+from deep_patch_learning.data.holdout import read_apart
+from deep_patch_learning.data.readers.read import read_tags
+from deep_patch_learning.report.held_out import Seen, held_out_split, images_of_run, notice
+from deep_patch_learning.runs.folder import RunFolder
+from deep_patch_learning.training.fit import train_prepared
 
 
 @pytest.fixture
 def photos(tmp_path):
-    """A CSV of 12 pictures, four of each of the splits train, test and val."""
+    """A CSV of 12 images, four of each of the splits train, test and val."""
     rows = []
     for number in range(12):
         Image.fromarray(np.full((40, 50, 3), 20 * number, np.uint8)).save(tmp_path / f"{number}.png")
@@ -29,7 +29,7 @@ def photos(tmp_path):
     return tmp_path / "photos.csv"
 
 
-def test_a_validation_split_is_preferred_and_none_that_shares_pictures(photos):
+def test_a_validation_split_is_preferred_and_none_that_shares_images(photos):
     assert held_out_split(photos, read_tags(photos, "train")) == "val"
     assert held_out_split(photos, read_tags(photos, "val")) == "test"
     assert held_out_split(photos, read_tags(photos)) is None
@@ -38,8 +38,8 @@ def test_a_validation_split_is_preferred_and_none_that_shares_pictures(photos):
 @pytest.mark.parametrize(
     ("split", "words", "kind"),
     [
-        ("val", "None of these pictures", "good"),
-        ("train", "All pictures here", "careful"),
+        ("val", "None of these images", "good"),
+        ("train", "All images here", "careful"),
         (None, "4 of the 12", "careful"),
     ],
 )
@@ -53,50 +53,50 @@ def test_not_known_is_told_as_such(photos):
     assert "not known" in notice(None, read_tags(photos)).text
 
 
-def test_the_pictures_of_a_run_are_those_it_was_trained_on(photos, small_recipe, tmp_path):
+def test_the_images_of_a_run_are_those_it_was_trained_on(photos, small_recipe, tmp_path):
     run = RunFolder(tmp_path / "run")
     trained, held_out = read_apart(photos, None, None, 0.25, small_recipe.seed)
     source = {"path": str(photos), "split": None, "limit": None, "val_split": None, "val_share": 0.25}
     run.begin(small_recipe, trained, source)
-    seen = pictures_of_run(run)
+    seen = images_of_run(run)
     assert seen.trained.names == trained.names
     assert seen.held_out.names == held_out.names
     photos.rename(tmp_path / "elsewhere.csv")
-    assert pictures_of_run(run) is None
-    assert pictures_of_run(RunFolder(tmp_path)) is None
+    assert images_of_run(run) is None
+    assert images_of_run(RunFolder(tmp_path)) is None
 
 
-def test_few_pictures_are_spread_over_all():
-    pictures = read_like(10)
-    assert spread_evenly(pictures, 4).names == ("0", "2", "5", "7")
-    assert spread_evenly(pictures, 10) is spread_evenly(pictures, None) is pictures
+def test_few_images_are_spread_over_all():
+    images = read_like(10)
+    assert spread_evenly(images, 4).names == ("0", "2", "5", "7")
+    assert spread_evenly(images, 10) is spread_evenly(images, None) is images
 
 
 def read_like(count):
-    from deep_patch_learning.data.dataset import TaggedPictures
+    from deep_patch_learning.data.dataset import TaggedImages
 
     names = tuple(map(str, range(count)))
-    return TaggedPictures(("a",), names, tuple(map(Path, names)), np.ones((count, 1), np.int8))
+    return TaggedImages(("a",), names, tuple(map(Path, names)), np.ones((count, 1), np.int8))
 
 
 @pytest.fixture
 def trained(small_world, small_prepared, small_recipe, tmp_path):
     """A run that knows that it was trained on the split train of the small world."""
     folder = tmp_path / "run"
-    verbs.train(small_prepared, small_recipe, folder, {"path": str(small_world), "split": "train"}, device="cpu")
+    train_prepared(small_prepared, small_recipe, folder, {"path": str(small_world), "split": "train"}, device="cpu")
     return folder
 
 
 def test_a_run_is_measured_on_what_was_held_out(trained, tmp_path):
     page = report_on_run(trained, out=tmp_path / "page.html", limit=6, device="cpu").read_text()
-    assert "None of these pictures was trained on" in page
-    assert "6 pictures of the split “world.jsonl test”" in page
+    assert "None of these images was trained on" in page
+    assert "6 images of the split “world.jsonl test”" in page
     titles = re.findall("<h2>(.*?)</h2>", page)
-    assert {"Can I trust it?", "Class by class", "Tags to check", "Best and worst pictures"} <= set(titles)
+    assert {"Can I trust it?", "Class by class", "Tags to check", "Best and worst images"} <= set(titles)
     page = report_on_run(trained, split="train", out=tmp_path / "page.html", limit=6, device="cpu").read_text()
-    assert "All pictures here were trained on" in page
+    assert "All images here were trained on" in page
 
 
-def test_a_run_that_does_not_say_where_its_pictures_are(small_run):
-    with pytest.raises(RunError, match="Give pictures with --data"):
+def test_a_run_that_does_not_say_where_its_images_are(small_run):
+    with pytest.raises(RunError, match="Give images with --data"):
         report_on_run(small_run, device="cpu")

@@ -78,7 +78,7 @@ def test_opinions_of_predictions(hand):
     assert said.thresholds.shape == (2, 2)
 
 
-def test_nothing_to_say_of_no_pictures():
+def test_nothing_to_say_of_no_images():
     said = Opinions.of([], np.zeros((0, 2), np.int8))
     assert said.counts(0, PRESENT) == Counts(0, 0, 0)
     assert said.likely_wrong() == said.best(0, 3) == []

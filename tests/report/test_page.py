@@ -47,7 +47,7 @@ class Parsed(HTMLParser):
 
 def figures_of(hand, with_boxes=True):
     first, second = hand.classes
-    figures = {"pictures": 8, "mAP": 61.23, "mAP_11pt": 58.77, "AP": {first: 71.23, second: 51.23}}
+    figures = {"images": 8, "mAP": 61.23, "mAP_11pt": 58.77, "AP": {first: 71.23, second: 51.23}}
     figures |= {"AP_11pt": {first: 1.0, second: 2.0}, "positives": {first: 4, second: 4}}
     if with_boxes:
         figures |= {"CorLoc": 43.21, "CorLoc_per_class": {first: 33.21, second: 53.21}}
@@ -57,11 +57,11 @@ def figures_of(hand, with_boxes=True):
 
 @pytest.fixture
 def report(hand, run, model, ready):
-    """Of the eight pictures, 0 to 4 are found right and 5 to 7 wrong; the network says that all show the first class."""
+    """Of the eight images, 0 to 4 are found right and 5 to 7 wrong; the network says that all show the first class."""
     far = np.array([55, 42, 75, 58], np.float32)
     boxes = [hand.true_box if number < 5 else far for number in range(8)]
     predictions = [
-        hand.prediction(name, np.stack([box] * 2)) for name, box in zip(ready.pictures.names, boxes, strict=True)
+        hand.prediction(name, np.stack([box] * 2)) for name, box in zip(ready.images.names, boxes, strict=True)
     ]
     truth = [hand.truth(number % 2) for number in range(8)]
     comparison = [{"name": "both <heads>", "mAP": 61.23, "CorLoc": 43.21}, {"name": "naive", "CorLoc": 9.87}]
@@ -90,9 +90,9 @@ def check_self_contained(text):
     assert len(ids) == len(set(ids))
     assert {link[1:] for link in parsed.values("href")} <= set(ids)
     for uri in parsed.values("src"):
-        picture = Image.open(io.BytesIO(base64.b64decode(uri.split(",", 1)[1], validate=True)))
-        picture.load()
-        assert picture.format == "JPEG"
+        image = Image.open(io.BytesIO(base64.b64decode(uri.split(",", 1)[1], validate=True)))
+        image.load()
+        assert image.format == "JPEG"
     assert "link" not in {tag for tag, _ in parsed.elements}
     assert sum(tag == "script" for tag, _ in parsed.elements) == 1
     return parsed
@@ -116,7 +116,7 @@ def test_the_numbers_shown_are_those_given(report):
     for figure in ("61.2", "58.8", "43.2", "12.3", "23.4", "71.2", "51.2", "33.2", "53.2", "9.9"):
         assert figure in texts
     joined = " ".join(texts)
-    assert "8 pictures of the split “te<s>t”" in joined
+    assert "8 images of the split “te<s>t”" in joined
     assert "7 training steps" in joined
     assert "0.003" in texts
     assert "2.6.0" in texts
@@ -146,9 +146,9 @@ def test_where_network_and_tags_disagree(report, hand):
 
 
 def test_unknown_tags_stand_apart_from_wrong_and_missing_ones(hand, run, model, ready):
-    ready.pictures.labels[1] = -1
-    predictions = [hand.prediction(name, np.stack([hand.true_box] * 2)) for name in ready.pictures.names]
-    report = build_report(run, model, ready, predictions, figures_of(hand, False), pictures_for_parts=0)
+    ready.images.labels[1] = -1
+    predictions = [hand.prediction(name, np.stack([hand.true_box] * 2)) for name in ready.images.names]
+    report = build_report(run, model, ready, predictions, figures_of(hand, False), images_for_parts=0)
     assert [(group.title, group.total) for group in report.doubts] == [
         ("Likely wrong tags", 3),
         ("Likely missing tags", 3),
@@ -166,10 +166,10 @@ def test_best_and_worst_of_each_class(report):
         assert {card.finds[0].class_index for card in (*one.best.cards, *one.worst.cards)} == {one.class_index}
 
 
-def test_the_first_class_with_pictures_is_open(hand, run, model, ready):
-    ready.pictures.labels[:, 0] = 0
-    predictions = [hand.prediction(name, None) for name in ready.pictures.names]
-    report = build_report(run, model, ready, predictions, figures_of(hand, False), pictures_for_parts=0)
+def test_the_first_class_with_images_is_open(hand, run, model, ready):
+    ready.images.labels[:, 0] = 0
+    predictions = [hand.prediction(name, None) for name in ready.images.names]
+    report = build_report(run, model, ready, predictions, figures_of(hand, False), images_for_parts=0)
     sections = [attributes for tag, attributes in Parsed(render(report)).elements if tag == "details"]
     assert [one["data-classes"] for one in sections if "open" in one] == ["1"]
 
@@ -184,7 +184,7 @@ def test_reasons_are_given_for_tags_given_and_for_missing_ones(report):
         assert 0 < sum(float(crop.share[:-1]) for crop in one.crops) <= 102  # of a whole, each rounded
 
 
-def test_pictures_without_patches_are_not_explained():
+def test_images_without_patches_are_not_explained():
     said = Opinions(np.full((3, 1), 0.9), np.full((3, 1), 0.5), np.array([[1], [0], [1]]))
     assert to_explain(said, [False, False, True]) == [Doubt(2, 0)]
     assert to_explain(said, [False] * 3) == []
@@ -201,7 +201,7 @@ def test_every_name_is_escaped(report, hand):
 
 
 def test_without_true_boxes(hand, run, model, ready):
-    predictions = [hand.prediction(name, np.stack([hand.true_box] * 2)) for name in ready.pictures.names]
+    predictions = [hand.prediction(name, np.stack([hand.true_box] * 2)) for name in ready.images.names]
     report = build_report(run, model, ready, predictions, figures_of(hand, with_boxes=False))
     text = render(report)
     parsed = check_self_contained(text)
@@ -214,14 +214,14 @@ def test_without_true_boxes(hand, run, model, ready):
 
 
 def test_without_classification_head(hand, run, ready):
-    predictions = [hand.prediction(name, np.stack([hand.true_box] * 2)) for name in ready.pictures.names]
+    predictions = [hand.prediction(name, np.stack([hand.true_box] * 2)) for name in ready.images.names]
     report = build_report(run, hand.model(heads=("discovery",)), ready, predictions, figures_of(hand, False))
     assert report.filters == ()
     assert "This network has no classification head" in " ".join(check_self_contained(render(report)).texts)
 
 
 def test_without_discovery_head(hand, run, ready):
-    predictions = [hand.prediction(name, None) for name in ready.pictures.names]
+    predictions = [hand.prediction(name, None) for name in ready.images.names]
     truth = [hand.truth(number % 2) for number in range(8)]
     model = hand.model(heads=("classification",))
     report = build_report(run, model, ready, predictions, figures_of(hand, False), truth)
@@ -232,16 +232,16 @@ def test_without_discovery_head(hand, run, ready):
 def test_a_run_without_log_and_settings(hand, run, model, ready):
     for path in (run.log, run.config, run.versions):
         path.unlink()
-    predictions = [hand.prediction(name, np.stack([hand.true_box] * 2)) for name in ready.pictures.names]
-    report = build_report(run, model, ready, predictions, {"mAP": 50.0}, pictures_for_parts=0)
+    predictions = [hand.prediction(name, np.stack([hand.true_box] * 2)) for name in ready.images.names]
+    report = build_report(run, model, ready, predictions, {"mAP": 50.0}, images_for_parts=0)
     visible = " ".join(check_self_contained(render(report)).texts)
     assert "has not logged a step yet" in visible
-    assert "No picture was searched" in visible
+    assert "No image was searched" in visible
     assert "not known" in report.notice.text
 
 
-def test_other_counts_of_pictures_and_predictions_are_refused(hand, run, model, ready):
-    with pytest.raises(ValueError, match="8 pictures, 0 predictions, no true boxes"):
+def test_other_counts_of_images_and_predictions_are_refused(hand, run, model, ready):
+    with pytest.raises(ValueError, match="8 images, 0 predictions, no true boxes"):
         build_report(run, model, ready, [], {})
 
 
@@ -266,8 +266,8 @@ def test_the_file_is_there_whole_or_not_at_all(report, tmp_path, monkeypatch):
 
 
 def test_a_file_name_that_is_no_text_is_written(hand, run, model, ready, tmp_path):
-    predictions = [hand.prediction(f"\udcff{name}", np.stack([hand.true_box] * 2)) for name in ready.pictures.names]
-    report = build_report(run, model, ready, predictions, {"mAP": 50.0}, pictures_for_parts=0)
+    predictions = [hand.prediction(f"\udcff{name}", np.stack([hand.true_box] * 2)) for name in ready.images.names]
+    report = build_report(run, model, ready, predictions, {"mAP": 50.0}, images_for_parts=0)
     assert "charset" in write_report(tmp_path / "report.html", report).read_text(encoding="utf-8")
 
 

@@ -3,7 +3,7 @@
 import torch
 from torch import Tensor, nn
 
-from deep_patch_learning.model.teacher import Taught
+from deep_patch_learning.training.teacher import Taught
 
 
 class SmallTeacher(nn.Module):

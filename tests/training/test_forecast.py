@@ -9,9 +9,10 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from deep_patch_learning import verbs
+from deep_patch_learning.patches.prepare import Prepared
+from deep_patch_learning.recipe.recipe import Recipe
+from deep_patch_learning.training.fit import train_prepared
 from deep_patch_learning.training.forecast import TIMED, WARMING_UP, Forecast, in_words, memory_used, time_in_words
-from deep_patch_learning.training.recipe import Recipe
 
 SAID_AT = WARMING_UP + TIMED
 
@@ -84,9 +85,9 @@ def test_memory_is_told_in_bytes() -> None:
 
 
 def test_a_training_says_it_once(
-    small_prepared: verbs.Prepared, small_recipe: Recipe, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    small_prepared: Prepared, small_recipe: Recipe, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert small_recipe.total_steps > SAID_AT
-    verbs.train(small_prepared, small_recipe, tmp_path / "run", device="cpu", description="both heads")
+    train_prepared(small_prepared, small_recipe, tmp_path / "run", device="cpu", description="both heads")
     said = " ".join(capsys.readouterr().err.split())
     assert len(re.findall(r"both heads: about [\d.]+ (?:second|minute|hour)s? to go, \d+\.\d GiB of memory", said)) == 1

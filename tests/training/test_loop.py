@@ -14,15 +14,16 @@ import pytest
 import torch
 from trainers import trainer
 
-from deep_patch_learning import verbs
-from deep_patch_learning.data.tags import read_tags
-from deep_patch_learning.errors import RunError, TrainingError
+from deep_patch_learning.common.errors import RunError, TrainingError
+from deep_patch_learning.data.readers.read import read_tags
 from deep_patch_learning.model.network import ALL_HEADS
-from deep_patch_learning.training.checkpoint import read_checkpoint
+from deep_patch_learning.patches.prepare import Prepared, prepare
+from deep_patch_learning.recipe.build import recipe_patches
+from deep_patch_learning.recipe.presets import paper
+from deep_patch_learning.recipe.recipe import Recipe
+from deep_patch_learning.runs.checkpoint import read_checkpoint
+from deep_patch_learning.runs.folder import RunFolder
 from deep_patch_learning.training.loop import make_optimiser
-from deep_patch_learning.training.recipe import Recipe, recipe_patches
-from deep_patch_learning.training.recipes import paper
-from deep_patch_learning.training.run import RunFolder
 
 
 def same_weights(first: Path, second: Path) -> bool:
@@ -30,10 +31,10 @@ def same_weights(first: Path, second: Path) -> bool:
     return a.keys() == b.keys() and all(torch.equal(a[name], b[name]) for name in a)
 
 
-def test_a_run_folder_holds_everything(small_run: Path, small_prepared: verbs.Prepared, small_recipe: Recipe) -> None:
+def test_a_run_folder_holds_everything(small_run: Path, small_prepared: Prepared, small_recipe: Recipe) -> None:
     run = RunFolder(small_run)
     assert Recipe.load(run.config) == small_recipe
-    assert run.describe()["classes"] == list(small_prepared.pictures.classes)
+    assert run.describe()["classes"] == list(small_prepared.images.classes)
     assert json.loads(run.versions.read_text())["torch"] == torch.__version__.split("+")[0]
     log = run.read_log()
     assert log[-1]["step"] == small_recipe.total_steps
@@ -46,7 +47,7 @@ def test_a_run_folder_holds_everything(small_run: Path, small_prepared: verbs.Pr
 
 
 def test_stopped_and_resumed_equals_never_stopped(
-    small_prepared: verbs.Prepared, small_recipe: Recipe, small_run: Path, tmp_path: Path
+    small_prepared: Prepared, small_recipe: Recipe, small_run: Path, tmp_path: Path
 ) -> None:
     first = trainer(small_prepared, small_recipe, tmp_path / "run")
 
@@ -65,14 +66,16 @@ def test_stopped_and_resumed_equals_never_stopped(
 KILLED = """
 import sys
 from pathlib import Path
-from deep_patch_learning import verbs
-from deep_patch_learning.data.tags import read_tags
+from deep_patch_learning.patches.prepare import prepare
+from deep_patch_learning.training.fit import train_prepared
+from deep_patch_learning.data.readers.read import read_tags
 from deep_patch_learning.training.loop import Writing
-from deep_patch_learning.training.recipe import Recipe, recipe_patches
+from deep_patch_learning.recipe.build import recipe_patches
+from deep_patch_learning.recipe.recipe import Recipe
 listing, config, patches, out = map(Path, sys.argv[1:])
 recipe = Recipe.load(config)
-prepared = verbs.prepare(read_tags(listing, "train"), recipe_patches(recipe), patches)
-verbs.train(prepared, recipe, out, device="cpu", writing=Writing(log_steps=1, checkpoint_seconds=0))
+prepared = prepare(read_tags(listing, "train"), recipe_patches(recipe), patches)
+train_prepared(prepared, recipe, out, device="cpu", writing=Writing(log_steps=1, checkpoint_seconds=0))
 """
 
 
@@ -114,13 +117,13 @@ def test_killed_at_random_moments_resumes_to_the_same_weights(
     ids=["the paper's heads", "with a refinement"],
 )
 def test_two_passes_equal_one_of_both_images(
-    changes: dict, rtol: float, small_prepared: verbs.Prepared, small_recipe: Recipe, tmp_path: Path
+    changes: dict, rtol: float, small_prepared: Prepared, small_recipe: Recipe, tmp_path: Path
 ) -> None:
     """Accumulation keeps the gradient of the whole batch; at one scale and without dropout nothing else differs."""
-    recipe = small_recipe.replace(scales=(96,), steps=2, images_per_pass=4, warmup_steps=1, **changes)
+    recipe = small_recipe.replace(scales=(96,), steps=2, images_per_micro_batch=4, warmup_steps=1, **changes)
     weights = []
     for name, per_pass in (("one", 4), ("four", 1)):
-        made = trainer(small_prepared, recipe.replace(images_per_pass=per_pass), tmp_path / name)
+        made = trainer(small_prepared, recipe.replace(images_per_micro_batch=per_pass), tmp_path / name)
         made.bare.patch_features.dropout.p = 0.0
         made.fit()
         weights.append(made.bare.state_dict())
@@ -129,20 +132,20 @@ def test_two_passes_equal_one_of_both_images(
 
 
 def test_a_pass_that_does_not_fit_the_memory_is_taken_in_halves(
-    small_prepared: verbs.Prepared, small_recipe: Recipe, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    small_prepared: Prepared, small_recipe: Recipe, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """The gradient stays that of the whole step, also of what was begun before the memory ran out."""
-    recipe = small_recipe.replace(scales=(96,), steps=3, images_per_pass=4, warmup_steps=1)
+    recipe = small_recipe.replace(scales=(96,), steps=3, images_per_micro_batch=4, warmup_steps=1)
     short, plain = (trainer(small_prepared, recipe, tmp_path / name) for name in ("short", "plain"))
-    plain.recipe = recipe.replace(images_per_pass=2)
+    plain.recipe = recipe.replace(images_per_micro_batch=2)
     plain.plan.recipe = plain.recipe
     terms, refused = short.terms, []
 
-    def refuse(batch: object, labels: torch.Tensor, visits: list) -> dict[str, torch.Tensor]:
-        found = terms(batch, labels, visits)  # type: ignore[arg-type]
-        if len(visits) > 2:
+    def refuse(batch: object, labels: torch.Tensor, samples: list) -> dict[str, torch.Tensor]:
+        found = terms(batch, labels, samples)  # type: ignore[arg-type]
+        if len(samples) > 2:
             next(iter(found.values())).backward(retain_graph=True)  # some gradient is there already
-            refused.append(len(visits))
+            refused.append(len(samples))
             raise torch.cuda.OutOfMemoryError("CUDA out of memory. Tried to allocate 2.00 GiB.")
         return found
 
@@ -152,11 +155,11 @@ def test_a_pass_that_does_not_fit_the_memory_is_taken_in_halves(
     assert refused == [4, 4, 4]
     assert same_weights(tmp_path / "short" / "weights.safetensors", tmp_path / "plain" / "weights.safetensors")
     said = capsys.readouterr().err
-    assert said.count("4 pictures do not fit the device's memory at once: they pass in halves") == 1
+    assert said.count("4 images do not fit the device's memory at once: they pass in halves") == 1
 
 
-def test_one_picture_too_large_for_the_memory_is_a_clear_error(
-    small_prepared: verbs.Prepared, small_recipe: Recipe, tmp_path: Path
+def test_one_image_too_large_for_the_memory_is_a_clear_error(
+    small_prepared: Prepared, small_recipe: Recipe, tmp_path: Path
 ) -> None:
     made = trainer(small_prepared, small_recipe, tmp_path / "run")
 
@@ -164,11 +167,11 @@ def test_one_picture_too_large_for_the_memory_is_a_clear_error(
         raise torch.cuda.OutOfMemoryError("CUDA out of memory. Tried to allocate 2.00 GiB.")
 
     made.terms = refuse  # type: ignore[method-assign]
-    with pytest.raises(TrainingError, match=r"does not hold one picture with 16 patches.*--set max_patches=8"):
+    with pytest.raises(TrainingError, match=r"does not hold one image with 16 patches.*--set patches_per_sample=8"):
         made.fit()
 
 
-def test_heads_alone_come_first(small_prepared: verbs.Prepared, small_recipe: Recipe, tmp_path: Path) -> None:
+def test_heads_alone_come_first(small_prepared: Prepared, small_recipe: Recipe, tmp_path: Path) -> None:
     recipe = small_recipe.replace(head_first_steps=3, steps=1, freeze_backbone=False, warmup_steps=1)
     made = trainer(small_prepared, recipe, tmp_path / "run")
     before = {name: value.clone() for name, value in made.bare.state_dict().items()}
@@ -186,7 +189,7 @@ def test_heads_alone_come_first(small_prepared: verbs.Prepared, small_recipe: Re
 def test_a_frozen_backbone_does_not_move(small_run: Path, small_recipe: Recipe) -> None:
     from safetensors.torch import load_file
 
-    import deep_patch_learning.model as package
+    import deep_patch_learning.model.backbones as package
 
     shipped = load_file(Path(package.__file__).with_name("tiny.safetensors"))
     trained = read_checkpoint(small_run / "weights.safetensors")[1]
@@ -197,7 +200,7 @@ def test_a_frozen_backbone_does_not_move(small_run: Path, small_recipe: Recipe) 
 
 
 def test_frozen_stages_do_not_move_and_the_others_do(
-    small_prepared: verbs.Prepared, small_recipe: Recipe, tmp_path: Path
+    small_prepared: Prepared, small_recipe: Recipe, tmp_path: Path
 ) -> None:
     recipe = small_recipe.replace(freeze_backbone=False, frozen_stages=1, steps=2, warmup_steps=1)
     made = trainer(small_prepared, recipe, tmp_path / "run")
@@ -210,7 +213,7 @@ def test_frozen_stages_do_not_move_and_the_others_do(
 
 
 def test_more_frozen_stages_than_there_are_is_a_clear_error(
-    small_prepared: verbs.Prepared, small_recipe: Recipe, tmp_path: Path
+    small_prepared: Prepared, small_recipe: Recipe, tmp_path: Path
 ) -> None:
     with pytest.raises(TrainingError, match=r"frozen_stages = 3, but tiny has 2 stages.*freeze_backbone=true"):
         trainer(small_prepared, small_recipe.replace(frozen_stages=3), tmp_path / "run")
@@ -218,7 +221,7 @@ def test_more_frozen_stages_than_there_are_is_a_clear_error(
 
 @pytest.mark.parametrize("heads", [("classification", "discovery"), ("classification",), ("discovery",)])
 def test_a_loss_that_is_not_finite_stops_with_a_clear_word(
-    heads: tuple[str, ...], small_prepared: verbs.Prepared, small_recipe: Recipe, tmp_path: Path
+    heads: tuple[str, ...], small_prepared: Prepared, small_recipe: Recipe, tmp_path: Path
 ) -> None:
     recipe = small_recipe.replace(heads=heads, learning_rate=1e30, clip_norm=0.0, optimiser="sgd", schedule="steps")
     made = trainer(small_prepared, recipe, tmp_path / "run", log_steps=2)
@@ -228,7 +231,7 @@ def test_a_loss_that_is_not_finite_stops_with_a_clear_word(
 
 
 def test_a_good_checkpoint_survives_a_loss_that_is_not_finite(
-    small_prepared: verbs.Prepared, small_recipe: Recipe, tmp_path: Path
+    small_prepared: Prepared, small_recipe: Recipe, tmp_path: Path
 ) -> None:
     made = trainer(small_prepared, small_recipe, tmp_path / "run", log_steps=1)
 
@@ -246,26 +249,26 @@ def test_a_good_checkpoint_survives_a_loss_that_is_not_finite(
 
 
 def test_other_settings_do_not_continue_a_run(
-    small_run: Path, small_recipe: Recipe, small_prepared: verbs.Prepared, small_world: Path
+    small_run: Path, small_recipe: Recipe, small_prepared: Prepared, small_world: Path
 ) -> None:
     with pytest.raises(RunError, match=r"steps was 12, now 13.*new folder with --out"):
-        RunFolder(small_run).begin(small_recipe.replace(steps=13), small_prepared.pictures, {})
-    with pytest.raises(RunError, match="was trained on other pictures or tags"):
+        RunFolder(small_run).begin(small_recipe.replace(steps=13), small_prepared.images, {})
+    with pytest.raises(RunError, match="was trained on other images or tags"):
         RunFolder(small_run).begin(small_recipe, read_tags(small_world, "test"), {})
 
 
 def test_a_folder_with_other_files_is_left_alone(
-    tmp_path: Path, small_recipe: Recipe, small_prepared: verbs.Prepared
+    tmp_path: Path, small_recipe: Recipe, small_prepared: Prepared
 ) -> None:
     (tmp_path / "thesis.tex").write_text("years of work")
     with pytest.raises(RunError, match="holds other files and no run"):
-        RunFolder(tmp_path).begin(small_recipe, small_prepared.pictures, {})
+        RunFolder(tmp_path).begin(small_recipe, small_prepared.images, {})
     assert [p.name for p in tmp_path.iterdir()] == ["thesis.tex"]
     with pytest.raises(RunError, match="is a file"):
-        RunFolder(tmp_path / "thesis.tex").begin(small_recipe, small_prepared.pictures, {})
+        RunFolder(tmp_path / "thesis.tex").begin(small_recipe, small_prepared.images, {})
 
 
-def test_a_damaged_checkpoint_is_named(small_prepared: verbs.Prepared, small_recipe: Recipe, tmp_path: Path) -> None:
+def test_a_damaged_checkpoint_is_named(small_prepared: Prepared, small_recipe: Recipe, tmp_path: Path) -> None:
     made = trainer(small_prepared, small_recipe, tmp_path / "run")
     made.save()
     made.run.checkpoint.write_bytes(made.run.checkpoint.read_bytes()[:100])
@@ -274,7 +277,7 @@ def test_a_damaged_checkpoint_is_named(small_prepared: verbs.Prepared, small_rec
 
 
 def test_weights_that_are_not_finite_are_never_saved(
-    small_prepared: verbs.Prepared, small_recipe: Recipe, tmp_path: Path
+    small_prepared: Prepared, small_recipe: Recipe, tmp_path: Path
 ) -> None:
     made = trainer(small_prepared, small_recipe, tmp_path / "run")
     with torch.no_grad():
@@ -284,29 +287,29 @@ def test_weights_that_are_not_finite_are_never_saved(
     assert not made.run.checkpoint.exists()
 
 
-def test_two_trainings_in_one_folder(small_prepared: verbs.Prepared, small_recipe: Recipe, tmp_path: Path) -> None:
+def test_two_trainings_in_one_folder(small_prepared: Prepared, small_recipe: Recipe, tmp_path: Path) -> None:
     made = trainer(small_prepared, small_recipe, tmp_path / "run")
     with made.run.locked(), pytest.raises(RunError, match="another process is training there"):
         made.fit()
 
 
-def test_pictures_of_extreme_shape_can_be_trained_on(small_prepared: verbs.Prepared, tmp_path: Path) -> None:
+def test_images_of_extreme_shape_can_be_trained_on(small_prepared: Prepared, tmp_path: Path) -> None:
     from PIL import Image
 
-    from deep_patch_learning.training.recipes import modern
+    from deep_patch_learning.recipe.presets import modern
 
     thin = tmp_path / "thin.png"
     Image.fromarray(np.random.default_rng(0).integers(0, 256, (3, 300, 3), np.uint8)).save(thin)
-    one = small_prepared.pictures.subset([0])
-    pictures = type(one)(one.classes, one.names, (thin,), one.labels)
-    prepared = verbs.Prepared(pictures, [np.array([[0, 0, 300, 3]])], [])
+    one = small_prepared.images.subset([0])
+    images = type(one)(one.classes, one.names, (thin,), one.labels)
+    prepared = Prepared(images, [np.array([[0, 0, 300, 3]])], [])
     for backbone in ("alexnet", "caffenet"):
-        recipe = modern(backbone, steps=1).replace(weights="", scales=(240,), batch_images=1, images_per_pass=1)
+        recipe = modern(backbone, steps=1).replace(weights="", scales=(240,), batch_images=1, images_per_micro_batch=1)
         assert trainer(prepared, recipe, tmp_path / backbone).fit()
 
 
 def test_bias_rules_of_the_paper() -> None:
-    from deep_patch_learning.model.build import build_network
+    from deep_patch_learning.recipe.build import build_network
 
     network = build_network("caffenet", 20)[0]
     groups = make_optimiser(network, paper()).param_groups
@@ -317,13 +320,13 @@ def test_bias_rules_of_the_paper() -> None:
     assert len(rules) == len(list(network.parameters()))
 
 
-def test_nothing_to_train_on(small_prepared: verbs.Prepared, small_recipe: Recipe, tmp_path: Path) -> None:
-    empty = verbs.Prepared(small_prepared.pictures.subset([]), [], [])
-    with pytest.raises(TrainingError, match="no picture to train on"):
+def test_nothing_to_train_on(small_prepared: Prepared, small_recipe: Recipe, tmp_path: Path) -> None:
+    empty = Prepared(small_prepared.images.subset([]), [], [])
+    with pytest.raises(TrainingError, match="no image to train on"):
         trainer(empty, small_recipe, tmp_path / "run")
 
 
-def test_training_learns(small_prepared: verbs.Prepared, small_recipe: Recipe, tmp_path: Path) -> None:
+def test_training_learns(small_prepared: Prepared, small_recipe: Recipe, tmp_path: Path) -> None:
     made = trainer(small_prepared, small_recipe.replace(steps=200), tmp_path / "run")
     made.fit()
     log = made.run.read_log()
@@ -332,31 +335,30 @@ def test_training_learns(small_prepared: verbs.Prepared, small_recipe: Recipe, t
 
 def test_what_trains_never_imports_the_boxes() -> None:
     code = (
-        "import sys, deep_patch_learning.verbs, deep_patch_learning.training.loop, deep_patch_learning.data.tags;"
+        "import sys, deep_patch_learning.training.fit;"
+        "import deep_patch_learning.training.loop, deep_patch_learning.data.readers.read;"
         "print([m for m in sys.modules if m.endswith('data.truth')])"
     )
     found = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert found.stdout.strip() == "[]"
 
 
-def test_broken_pictures_are_named_and_left_out(
-    small_world: Path, small_recipe: Recipe, tmp_path: Path, capsys
-) -> None:
-    pictures = read_tags(small_world, "test")
+def test_broken_images_are_named_and_left_out(small_world: Path, small_recipe: Recipe, tmp_path: Path, capsys) -> None:
+    images = read_tags(small_world, "test")
     broken = tmp_path / "broken.jpg"
-    broken.write_bytes(pictures.paths[0].read_bytes()[:2000])
-    mixed = type(pictures)(pictures.classes, pictures.names, (broken, *pictures.paths[1:]), pictures.labels)
-    prepared = verbs.prepare(mixed, recipe_patches(small_recipe), tmp_path / "patches")
-    assert prepared.pictures.names == pictures.names[1:]
+    broken.write_bytes(images.paths[0].read_bytes()[:2000])
+    mixed = type(images)(images.classes, images.names, (broken, *images.paths[1:]), images.labels)
+    prepared = prepare(mixed, recipe_patches(small_recipe), tmp_path / "patches")
+    assert prepared.images.names == images.names[1:]
     assert [path for path, _ in prepared.broken] == [broken]
     said = capsys.readouterr().err
-    assert "1 of 8 pictures cannot be read" in said
+    assert "1 of 8 images cannot be read" in said
     assert "broken.jpg" in said.replace("\n", "")
-    assert np.array_equal(prepared.pictures.labels, pictures.labels[1:])
+    assert np.array_equal(prepared.images.labels, images.labels[1:])
 
 
 def test_a_disk_that_is_full_is_a_clear_error_and_keeps_what_was_saved(
-    small_prepared: verbs.Prepared, small_recipe: Recipe, tmp_path: Path
+    small_prepared: Prepared, small_recipe: Recipe, tmp_path: Path
 ) -> None:
     resource = pytest.importorskip("resource")
     made = trainer(small_prepared, small_recipe, tmp_path / "run")

@@ -9,41 +9,43 @@ import pytest
 import torch
 from trainers import trainer
 
-from deep_patch_learning import verbs
-from deep_patch_learning.errors import RunError, TrainingError
-from deep_patch_learning.loading import load
+from deep_patch_learning.common.errors import RunError, TrainingError
+from deep_patch_learning.inference.loading import load
+from deep_patch_learning.inference.model import ImageInput, score_images
+from deep_patch_learning.inference.selection import BoxSelection
 from deep_patch_learning.model.network import ALL_HEADS, HEADS
-from deep_patch_learning.model.offsets import decoded, inside
-from deep_patch_learning.model.seeds import Several, Vote
-from deep_patch_learning.picking import Picking
-from deep_patch_learning.predict import Picture, score_pictures
-from deep_patch_learning.training.checkpoint import read_checkpoint, save_checkpoint
+from deep_patch_learning.patches.prepare import Prepared
+from deep_patch_learning.recipe.build import recipe_losses
+from deep_patch_learning.recipe.presets import choose, fast, heads_of, modern, refined
+from deep_patch_learning.recipe.recipe import Recipe
+from deep_patch_learning.refinement.seeds import Several, Vote
+from deep_patch_learning.refinement.targets import decoded, inside
+from deep_patch_learning.runs.checkpoint import read_checkpoint, save_checkpoint
+from deep_patch_learning.runs.folder import RunFolder
+from deep_patch_learning.training.fit import train_prepared
 from deep_patch_learning.training.loop import make_optimiser
-from deep_patch_learning.training.recipe import Recipe, recipe_refinement
-from deep_patch_learning.training.recipes import choose, fast, heads_of, modern, refined
-from deep_patch_learning.training.run import RunFolder
 
 
 @pytest.fixture(scope="module")
 def refined_recipe(small_recipe: Recipe) -> Recipe:
-    return small_recipe.replace(heads=ALL_HEADS, refinement_width=32, seeds="several", regression=True, picking="best")
+    return small_recipe.replace(
+        heads=ALL_HEADS, refinement_width=32, seeds="several", regression=True, box_selection="best"
+    )
 
 
 @pytest.fixture(scope="module")
-def refined_run(
-    refined_recipe: Recipe, small_prepared: verbs.Prepared, tmp_path_factory: pytest.TempPathFactory
-) -> Path:
+def refined_run(refined_recipe: Recipe, small_prepared: Prepared, tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("refined") / "run"
-    verbs.train(small_prepared, refined_recipe, folder, device="cpu")
+    train_prepared(small_prepared, refined_recipe, folder, device="cpu")
     return folder
 
 
-def pictures_of(prepared: verbs.Prepared, count: int) -> list[Picture]:
-    return [Picture(str(i), prepared.pictures.read(i), prepared.patches[i][:60]) for i in range(count)]
+def images_of(prepared: Prepared, count: int) -> list[ImageInput]:
+    return [ImageInput(str(i), prepared.images.read(i), prepared.patches[i][:60]) for i in range(count)]
 
 
 def test_stopped_and_resumed_equals_never_stopped(
-    refined_recipe: Recipe, refined_run: Path, small_prepared: verbs.Prepared, tmp_path: Path
+    refined_recipe: Recipe, refined_run: Path, small_prepared: Prepared, tmp_path: Path
 ) -> None:
     first = trainer(small_prepared, refined_recipe, tmp_path / "run")
 
@@ -66,7 +68,7 @@ def test_stopped_and_resumed_equals_never_stopped(
 
 
 @pytest.mark.parametrize("seeds", ["best", "vote", "several", "clusters"])
-def test_every_head_moves(seeds: str, refined_recipe: Recipe, small_prepared: verbs.Prepared, tmp_path: Path) -> None:
+def test_every_head_moves(seeds: str, refined_recipe: Recipe, small_prepared: Prepared, tmp_path: Path) -> None:
     recipe = refined_recipe.replace(seeds=seeds, steps=2, warmup_steps=1, by_cluster=seeds == "clusters")
     made = trainer(small_prepared, recipe, tmp_path / "run")
     before = {name: value.clone() for name, value in made.bare.named_parameters()}
@@ -76,7 +78,7 @@ def test_every_head_moves(seeds: str, refined_recipe: Recipe, small_prepared: ve
 
 
 def test_a_loss_that_is_not_finite_stops_with_a_clear_word(
-    refined_recipe: Recipe, small_prepared: verbs.Prepared, tmp_path: Path
+    refined_recipe: Recipe, small_prepared: Prepared, tmp_path: Path
 ) -> None:
     recipe = refined_recipe.replace(
         heads=("refinement",), learning_rate=1e30, clip_norm=0.0, optimiser="sgd", schedule="steps"
@@ -85,29 +87,25 @@ def test_a_loss_that_is_not_finite_stops_with_a_clear_word(
         trainer(small_prepared, recipe, tmp_path / "run").fit()
 
 
-def test_heads_learn_at_the_rate_of_heads(
-    refined_recipe: Recipe, small_prepared: verbs.Prepared, tmp_path: Path
-) -> None:
+def test_heads_learn_at_the_rate_of_heads(refined_recipe: Recipe, small_prepared: Prepared, tmp_path: Path) -> None:
     network = trainer(small_prepared, refined_recipe, tmp_path / "run").bare
     factors = {id(p): g["factor"] for g in make_optimiser(network, refined_recipe).param_groups for p in g["params"]}
     assert factors[id(network.refinement.classifiers.weight)] == refined_recipe.head_learning_rate
 
 
-def test_boxes_are_moved_and_ranked_by_the_mean_of_the_classifiers(
-    refined_run: Path, small_prepared: verbs.Prepared
-) -> None:
+def test_boxes_are_moved_and_ranked_by_the_mean_of_the_classifiers(refined_run: Path, small_prepared: Prepared) -> None:
     scales = (96, 128)
     model = load(refined_run, "cpu", scales)
     torch.nn.init.normal_(model.network.refinement.regressor.bias)
-    (picture,) = pictures_of(small_prepared, 1)
-    totals = model._totals([picture]).refinement
-    (scores,) = score_pictures(model.network, [picture], scales)
+    (image,) = images_of(small_prepared, 1)
+    totals = model._totals([image]).refinement
+    (scores,) = score_images(model.network, [image], scales)
     np.testing.assert_allclose(scores.refined, totals.probabilities.numpy(), rtol=1e-5)
     assert scores.refined.max() <= len(scales)
-    height, width = picture.image.shape[:2]
-    patches = torch.from_numpy(picture.patches.astype(np.float32))
+    height, width = image.image.shape[:2]
+    patches = torch.from_numpy(image.patches.astype(np.float32))
     boxes = inside(decoded(patches, totals.offsets[:, None] / 2)[:, 0], height, width).numpy()
-    found = next(model.predict_pictures([picture]))
+    found = next(model.predict_images([image]))
     np.testing.assert_allclose(found.best_boxes, boxes[scores.refined.argmax(axis=0)], rtol=1e-5)
     best = torch.from_numpy(scores.refined).max().item() / 2
     assert found.found_scores[0] == pytest.approx(np.log(best / (1 - best)), rel=1e-4)
@@ -116,15 +114,13 @@ def test_boxes_are_moved_and_ranked_by_the_mean_of_the_classifiers(
 
 
 @pytest.mark.parametrize("vote", [False, True])
-def test_several_pictures_in_a_pass_change_nothing(
-    vote: bool, refined_run: Path, small_prepared: verbs.Prepared
-) -> None:
+def test_several_images_in_a_pass_change_nothing(vote: bool, refined_run: Path, small_prepared: Prepared) -> None:
     model = load(refined_run, "cpu")
-    model.picking = Picking(vote)
-    pictures = pictures_of(small_prepared, 5)
-    together = list(model.predict_pictures(pictures, images_per_pass=3))
-    for picture, found in zip(pictures, together, strict=True):
-        alone = next(model.predict_pictures([picture]))
+    model.box_selection = BoxSelection(vote)
+    images = images_of(small_prepared, 5)
+    together = list(model.predict_images(images, images_per_micro_batch=3))
+    for image, found in zip(images, together, strict=True):
+        alone = next(model.predict_images([image]))
         np.testing.assert_allclose(found.image_scores, alone.image_scores, rtol=1e-3, atol=1e-3)
         # one network pass may round otherwise, so a box is asked to be as good, not to be the same
         assert found.best_boxes.shape == alone.best_boxes.shape
@@ -135,31 +131,33 @@ def test_a_vote_of_probabilities_elects_the_whole() -> None:
     whole = torch.tensor([[10.0, 10, 90, 90], [12, 10, 90, 92], [8, 9, 88, 90], [11, 12, 92, 90]])
     boxes = torch.cat((torch.tensor([[40.0, 40, 50, 50]]), whole))
     totals = 2 * torch.tensor([[0.95], [0.9], [0.85], [0.9], [0.8]])
-    alone, elected = (Picking(vote).of_probabilities(boxes, totals, 2)[:, 0] for vote in (False, True))
+    alone, elected = (BoxSelection(vote).of_probabilities(boxes, totals, 2)[:, 0] for vote in (False, True))
     torch.testing.assert_close(alone, torch.logit(totals[:, 0] / 2))
     assert alone.argmax() == 0
     assert elected.argmax() > 0
-    assert torch.isfinite(Picking(True).of_probabilities(boxes, totals.round(), 2)).all()
+    assert torch.isfinite(BoxSelection(True).of_probabilities(boxes, totals.round(), 2)).all()
 
 
 def test_tags_of_the_refinement_alone_and_beside_the_papers_heads(
-    refined_run: Path, refined_recipe: Recipe, small_prepared: verbs.Prepared, tmp_path: Path
+    refined_run: Path, refined_recipe: Recipe, small_prepared: Prepared, tmp_path: Path
 ) -> None:
-    pictures = pictures_of(small_prepared, 2)
+    images = images_of(small_prepared, 2)
     model = load(refined_run, "cpu")
-    paper = [found.image_scores for found in model.predict_pictures(pictures)]
+    paper = [found.image_scores for found in model.predict_images(images)]
     model.two_stream_tags = True
-    added = [found.image_scores for found in model.predict_pictures(pictures)]
+    added = [found.image_scores for found in model.predict_images(images)]
     assert all((more < less).any() for more, less in zip(added, paper, strict=True))
-    verbs.train(small_prepared, refined_recipe.replace(heads=("refinement",), steps=1), tmp_path / "run", device="cpu")
-    found = load(tmp_path / "run", "cpu").predict(small_prepared.pictures.read(0))
+    train_prepared(
+        small_prepared, refined_recipe.replace(heads=("refinement",), steps=1), tmp_path / "run", device="cpu"
+    )
+    found = load(tmp_path / "run", "cpu").predict(small_prepared.images.read(0))
     assert np.isfinite(found.image_scores).all()
     assert len(found.found_boxes)
     assert found.classification_scores is None
 
 
 def test_a_run_from_before_the_refinement_loads_and_resumes(
-    small_run: Path, small_recipe: Recipe, small_prepared: verbs.Prepared, tmp_path: Path
+    small_run: Path, small_recipe: Recipe, small_prepared: Prepared, tmp_path: Path
 ) -> None:
     new = ("refinement", "seed", "foreground", "background", "by_cluster", "regression", "two_stream_tags")
     lines = small_recipe.to_toml().splitlines(keepends=True)
@@ -170,8 +168,8 @@ def test_a_run_from_before_the_refinement_loads_and_resumes(
     (tmp_path / "config.toml").write_text("".join(old))
     assert Recipe.load(tmp_path / "config.toml") == small_recipe
     RunFolder(tmp_path).check(small_recipe)
-    picture = small_prepared.pictures.read(0)
-    first, second = (load(folder, "cpu").predict(picture) for folder in (small_run, tmp_path))
+    image = small_prepared.images.read(0)
+    first, second = (load(folder, "cpu").predict(image) for folder in (small_run, tmp_path))
     assert np.array_equal(first.found_boxes, second.found_boxes)
     assert np.array_equal(first.image_scores, second.image_scores)
 
@@ -189,16 +187,16 @@ def test_weights_without_a_refinement_do_not_pass_for_ones_with_it(
 def test_recipe_and_heads_by_name() -> None:
     recipe = choose("refined", "", 0, ["seeds=several", "seeds_per_class=7", "seed_share=0.3"], {"backbone": "vgg16"})
     assert recipe.heads == ALL_HEADS
-    assert recipe_refinement(recipe).seeds == Several(7, 0.3, 0.5)
-    voted = recipe_refinement(refined().replace(seed_sharpness=2.0, seed_area_power=0.5))
-    assert voted.seeds == Vote(2.0, 0.5)  # and not the vote's settings of testing
+    assert recipe_losses(recipe).refinement.seeds == Several(7, 0.3, 0.5)
+    voted = recipe_losses(refined().replace(seed_sharpness=2.0, seed_area_power=0.5))
+    assert voted.refinement.seeds == Vote(2.0, 0.5)  # and not the vote's settings of testing
     assert choose("modern", "", 0, [], {}) == modern()
     assert choose("refined", "both", 0, [], {}).heads == HEADS
     assert (heads_of("all"), heads_of("both"), heads_of("refinement")) == (ALL_HEADS, HEADS, ("refinement",))
     assert heads_of("refinement,discovery") == ("discovery", "refinement")
     with pytest.raises(RunError, match="Did you mean 'refinement'"):
         heads_of("refinment")
-    plain = {"vote_sharpness": 0.5, "area_power": 0.25, "max_patches": 64, "refinement_cells": 1}
+    plain = {"vote_sharpness": 0.5, "area_power": 0.25, "patches_per_sample": 64, "refinement_cells": 1}
     assert refined().replace(name="modern", heads=HEADS, seeds="best", regression=False, **plain) == modern()
     assert refined("vgg16").refinement_cells == 1  # fc6 has read what lies where
     assert choose("fast", "", 0, ["test_scales=320"], {}).test_scales == (320,)

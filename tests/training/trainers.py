@@ -2,15 +2,15 @@
 
 from pathlib import Path
 
-from deep_patch_learning import verbs
+from deep_patch_learning.patches.prepare import Prepared
+from deep_patch_learning.recipe.recipe import Recipe
+from deep_patch_learning.runs.folder import RunFolder
 from deep_patch_learning.training.loop import Trainer, Writing
-from deep_patch_learning.training.recipe import Recipe
-from deep_patch_learning.training.run import RunFolder
 
 
-def trainer(prepared: verbs.Prepared, recipe: Recipe, folder: Path, **writing: float) -> Trainer:
+def trainer(prepared: Prepared, recipe: Recipe, folder: Path, **writing: float) -> Trainer:
     run = RunFolder(folder)
-    run.begin(recipe, prepared.pictures, {})
-    made = Trainer(recipe, prepared.pictures, prepared.patches, run, "cpu", Writing(**writing))
+    run.begin(recipe, prepared.images, {})
+    made = Trainer(recipe, prepared.images, prepared.patches, run, "cpu", Writing(**writing))
     made.resume()
     return made

@@ -1,1 +1,1 @@
-"""Pictures and tags: read by `tags`, held by `dataset`, opened by `images`; the boxes apart, in `truth`."""
+"""Images and their tags: read by `readers`, held by `dataset`, opened by `images`; the true boxes apart, in `truth`."""

@@ -1,8 +1,20 @@
-"""What one pass of the network takes."""
+"""Image + patches -> what the network sees: scaled, perhaps mirrored, several of them in one batch.
 
+`lay_out` says where everything will lie and is cheap: threads can do it ahead. `render` then scales the pixels, on the device
+that holds them. `make_view` and `collate` are the same for images at hand.
+"""
+
+from collections.abc import Sequence
 from typing import NamedTuple
 
+import numpy as np
+import torch
+import torch.nn.functional as F
 from torch import Tensor
+
+from deep_patch_learning.common.boxes import flip as flip_boxes
+
+SMALLEST = 64  # pixels: what the deepest of the backbones needs to have a map at all
 
 
 class Batch(NamedTuple):
@@ -20,3 +32,124 @@ class Batch(NamedTuple):
     patch_image: Tensor
     padded: bool = True
     counts: tuple[int, ...] | None = None
+
+
+class View(NamedTuple):
+    """One image at one scale: pixels (3, h, w) float RGB 0 to 255, and its patches (P, 4) in those pixels."""
+
+    pixels: Tensor
+    patches: Tensor
+
+
+class Layout(NamedTuple):
+    """A pass before any pixel is touched: the size of each view, which are mirrored, and all their patches.
+
+    `sizes` are (height, width); `frame` is what they are padded to; `patches` (P, 4) in pixels of the views, `patch_image` (P,).
+    """
+
+    sizes: tuple[tuple[int, int], ...]
+    flips: tuple[bool, ...]
+    frame: tuple[int, int]
+    patches: Tensor
+    patch_image: Tensor
+    counts: tuple[int, ...]
+
+
+def scaled_size(height: int, width: int, long_side: int, shapes: int = 0) -> tuple[int, int]:
+    """Return the (height, width) of an image whose longest side becomes `long_side`; neither is below 1.
+
+    With `shapes`, the ratio of the sides is rounded to a multiple of 1 / shapes, so that images of nearly one shape become
+    images of exactly one size: with 48 the sides of 4:3, 3:2, 16:9 and square images stay as they are.
+    """
+    factor = long_side / max(height, width)
+    if not shapes:
+        return max(round(height * factor), 1), max(round(width * factor), 1)
+    short = max(round(long_side * shape_of(height, width, shapes)[1] / shapes), 1)
+    return (short, long_side) if height < width else (long_side, short)
+
+
+def shape_of(height: int, width: int, shapes: int) -> tuple[bool, int]:
+    """Return the shape of an image: whether it stands upright, and the ratio of its sides in steps of 1 / shapes."""
+    steps = max(round(min(height, width) / max(height, width) * shapes), 1)
+    return height > width and steps < shapes, steps
+
+
+def lay_out(
+    originals: Sequence[tuple[int, int]],
+    patches: Sequence[np.ndarray],
+    long_side: int,
+    flips: Sequence[bool] | None = None,
+    shapes: int = 0,
+) -> Layout:
+    """Return where images of the sizes `originals` (height, width) and their patches will lie in one batch."""
+    flips = tuple(flips) if flips is not None else (False,) * len(originals)
+    sizes = tuple(scaled_size(height, width, long_side, shapes) for height, width in originals)
+    frame = (max(SMALLEST, *(size[0] for size in sizes)), max(SMALLEST, *(size[1] for size in sizes)))
+    moved = [_moved(p, o, s, f) for p, o, s, f in zip(patches, originals, sizes, flips, strict=True)]
+    counts = tuple(len(boxes) for boxes in moved)
+    image = torch.from_numpy(np.repeat(np.arange(len(counts)), counts))
+    return Layout(sizes, flips, frame, torch.from_numpy(np.concatenate(moved)), image, counts)
+
+
+def _moved(patches: np.ndarray, size: tuple[int, int], new: tuple[int, int], flip: bool) -> np.ndarray:
+    scale = np.array([new[1] / size[1], new[0] / size[0]] * 2, np.float32)
+    moved = patches.astype(np.float32) * scale
+    return np.stack((new[1] - moved[:, 2], moved[:, 1], new[1] - moved[:, 0], moved[:, 3]), axis=1) if flip else moved
+
+
+def render(layout: Layout, images: Sequence[Tensor | np.ndarray], device: torch.device | str = "cpu") -> Batch:
+    """Return the batch that `layout` describes, of images (H, W, 3) uint8 wherever they are held."""
+    device = torch.device(device)
+    last = torch.channels_last if device.type == "cuda" else torch.contiguous_format
+    padded = any(size != layout.frame for size in layout.sizes)
+    make = torch.zeros if padded else torch.empty
+    frames = make((len(images), 3, *layout.frame), device=device).contiguous(memory_format=last)
+    for frame, image, (height, width), flip in zip(frames, images, layout.sizes, layout.flips, strict=True):
+        pixels = _scaled(image, height, width, device)
+        frame[:, :height, :width] = pixels.flip(2) if flip else pixels
+    sizes = torch.tensor(layout.sizes)
+    parts = (sizes, layout.patches, layout.patch_image)
+    sizes, patches, patch_image = (part.to(device, non_blocking=True) for part in parts)
+    return Batch(frames, sizes, patches, patch_image, padded, layout.counts)
+
+
+def _scaled(image: Tensor | np.ndarray, height: int, width: int, device: torch.device | str) -> Tensor:
+    """Return pixels (3, height, width), float, of an image (H, W, 3) uint8 scaled bilinearly."""
+    held = torch.from_numpy(np.ascontiguousarray(image)) if isinstance(image, np.ndarray) else image
+    pixels = held.to(device, non_blocking=True).permute(2, 0, 1).float()
+    if pixels.shape[1:] == (height, width):
+        return pixels
+    return F.interpolate(pixels[None], (height, width), mode="bilinear", align_corners=False)[0]
+
+
+def make_view(
+    image: np.ndarray, patches: np.ndarray, long_side: int, flip: bool = False, device: torch.device | str = "cpu"
+) -> View:
+    """Return the image (H, W, 3) uint8 with its longest side scaled bilinearly, and its patches moved along."""
+    size = (image.shape[0], image.shape[1])
+    new = scaled_size(*size, long_side)
+    pixels = _scaled(image, *new, device)
+    moved = torch.from_numpy(_moved(patches, size, new, flip)).to(device)
+    return View(pixels.flip(2) if flip else pixels, moved)
+
+
+def original_boxes(patches: Tensor, view_size: tuple[int, int], size: tuple[int, int], flip: bool = False) -> Tensor:
+    """Return patches of a view as boxes of the original image: the way back of `make_view`. Sizes are (height, width)."""
+    boxes = flip_boxes(patches, view_size[1]) if flip else patches
+    return boxes * boxes.new_tensor([size[1] / view_size[1], size[0] / view_size[0]] * 2)
+
+
+def collate(views: Sequence[View]) -> Batch:
+    """Return several views as one batch, padded with zeros at the right and bottom to the largest, and to 64 pixels."""
+    device = views[0].pixels.device
+    sizes = [tuple(view.pixels.shape[1:]) for view in views]
+    height, width = (max(side) for side in zip(*sizes, strict=True))
+    height, width = max(height, SMALLEST), max(width, SMALLEST)
+    padded = any(size != (height, width) for size in sizes)
+    images = torch.stack(
+        [F.pad(view.pixels, (0, width - view.pixels.shape[2], 0, height - view.pixels.shape[1])) for view in views]
+    )
+    counts = tuple(len(view.patches) for view in views)
+    patch_image = torch.repeat_interleave(torch.arange(len(views)), torch.tensor(counts)).to(device)
+    patches = torch.cat([view.patches for view in views])
+    return Batch(images, torch.tensor(sizes, device=device), patches, patch_image, padded, counts)

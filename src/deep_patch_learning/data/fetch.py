@@ -18,7 +18,7 @@ from typing import Any
 from urllib.error import HTTPError
 from urllib.request import Request, urlopen
 
-from deep_patch_learning.errors import DataError, did_you_mean
+from deep_patch_learning.common.errors import DataError, did_you_mean
 
 _CHUNK = 1 << 20
 _TIMEOUT = 60  # seconds without a byte
@@ -29,7 +29,7 @@ Progress = Callable[[int, int], None]
 
 @dataclass(frozen=True)
 class Archive:
-    """One archive: where it is, what its bytes must be, and the list (in the VOC folder) of the pictures it brings."""
+    """One archive: where it is, what its bytes must be, and the list (in the VOC folder) of the images it brings."""
 
     url: str
     md5: str
@@ -55,7 +55,7 @@ ARCHIVES: dict[str, dict[str, Archive]] = {
         ),
     },
     "VOC2012": {
-        # Its test pictures are given out by the evaluation server alone, to those who have an account there.
+        # Its test images are given out by the evaluation server alone, to those who have an account there.
         "trainval": Archive(
             f"{_HOST}/voc2012/VOCtrainval_11-May-2012.tar", "6cd6e144f989b92b3379bac3b3de84fd", 1_999_639_040, _TRAINVAL
         ),
@@ -72,7 +72,7 @@ def fetch_voc(
     mirror: str | None = None,
     archives: Mapping[str, Mapping[str, Archive]] = ARCHIVES,
 ) -> Path:
-    """Return `folder/VOCdevkit/VOC<year>` with the pictures of `parts` (`trainval`, `test`) in it.
+    """Return `folder/VOCdevkit/VOC<year>` with the images of `parts` (`trainval`, `test`) in it.
 
     What is already there and whole is not fetched again, and no file that is there is changed. `progress(done, total)`
     counts bytes. `mirror` is the address of a folder that holds the archives under their official names.
@@ -100,7 +100,7 @@ def fetch_voc(
 
 
 def is_whole(folder: Path, archive: Archive) -> bool:
-    """Return whether a VOC folder has the archive's list, and a picture and an annotation for each of its lines."""
+    """Return whether a VOC folder has the archive's list, and an image and an annotation for each of its lines."""
     try:
         ids = (folder / archive.marker).read_text(encoding="utf-8").split()
         there = {path.name for inside in ("JPEGImages", "Annotations") for path in (folder / inside).iterdir()}
@@ -256,7 +256,7 @@ def _unpack(archive: Archive, file: Path, folder: Path, name: str) -> Path:
     found = folder / "VOCdevkit" / name
     if not is_whole(found, archive):
         raise DataError(
-            f"{archive.file_name}: wanted VOCdevkit/{name}/{archive.marker} in the archive, and a picture and an "
+            f"{archive.file_name}: wanted VOCdevkit/{name}/{archive.marker} in the archive, and an image and an "
             f"annotation for each of its lines; they are not all there. {_ELSEWHERE}"
         )
     return found

@@ -1,11 +1,12 @@
-"""Reading a picture from disk: RGB, upright, or a clear error."""
+"""Reading an image from disk: RGB, upright, or a clear error."""
 
+from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
 from PIL import Image, UnidentifiedImageError
 
-from deep_patch_learning.errors import DataError
+from deep_patch_learning.common.errors import DataError, did_you_mean
 
 IMAGE_SUFFIXES = frozenset({".jpg", ".jpeg", ".png", ".bmp", ".webp", ".tif", ".tiff", ".gif"})
 
@@ -22,9 +23,9 @@ _TO_UPRIGHT = {
 
 
 def read_image(path: str | Path) -> np.ndarray:
-    """Return the picture as (H, W, 3) uint8 RGB, rotated as its EXIF orientation says.
+    """Return the image as (H, W, 3) uint8 RGB, rotated as its EXIF orientation says.
 
-    Grey, palette, CMYK, alpha and 16-bit pictures are converted; see-through pixels are laid on white; of an
+    Grey, palette, CMYK, alpha and 16-bit images are converted; see-through pixels are laid on white; of an
     animation the first frame is read. A missing, truncated or foreign file raises `DataError`.
     """
     path = Path(path)
@@ -34,7 +35,7 @@ def read_image(path: str | Path) -> np.ndarray:
             opened.load()
             return np.array(_to_rgb(_upright(opened)))
     # Pillow's readers raise nearly anything on broken bytes (struct.error, EOFError, IndexError, ...), and a
-    # broken picture must never end a run with a traceback; so everything becomes the one error callers know.
+    # broken image must never end a run with a traceback; so everything becomes the one error callers know.
     except Exception as error:
         raise DataError(f"{path}: {_reason(path, error)}") from None
 
@@ -54,7 +55,7 @@ def image_size(path: str | Path) -> tuple[int, int]:
 
 
 def problem(path: str | Path) -> str | None:
-    """Return what is wrong with the picture, found by decoding it in full, or None when it is good."""
+    """Return what is wrong with the image, found by decoding it in full, or None when it is good."""
     try:
         read_image(path)
     except DataError as error:
@@ -65,7 +66,7 @@ def problem(path: str | Path) -> str | None:
 def _upright(image: Image.Image) -> Image.Image:
     try:
         turn = _TO_UPRIGHT.get(image.getexif().get(_ORIENTATION, 1))
-    except Exception:  # EXIF that cannot be parsed, in a picture that can be: take the pixels as they lie
+    except Exception:  # EXIF that cannot be parsed, in an image that can be: take the pixels as they lie
         turn = None
     if turn is None:
         return image
@@ -94,7 +95,7 @@ def _to_rgb(image: Image.Image) -> Image.Image:
 
 
 def _reason(path: Path, error: Exception) -> str:
-    mend = "Replace the file or remove it from the tags."
+    fix = "Replace the file or remove it from the tags."
     if isinstance(error, FileNotFoundError):
         return "there is no such image. Check the path, or remove it from the tags."
     if isinstance(error, IsADirectoryError):
@@ -108,5 +109,23 @@ def _reason(path: Path, error: Exception) -> str:
         with path.open("rb") as file:
             start = file.read(16)
         found = f"found {start!r} at its start" if start else "the file is empty (0 bytes)"
-        return f"not an image that can be read: {found}. {mend}"
-    return f"the image is broken ({error or type(error).__name__}). {mend}"
+        return f"not an image that can be read: {found}. {fix}"
+    return f"the image is broken ({error or type(error).__name__}). {fix}"
+
+
+def image_files(places: Sequence[Path]) -> list[Path]:
+    """Return the image files among `places` and in the folders among them, each once, in order."""
+    files: list[Path] = []
+    for place in places:
+        if place.is_dir():
+            inside = sorted(p for p in place.rglob("*") if p.suffix.lower() in IMAGE_SUFFIXES and p.is_file())
+            if not inside:
+                raise DataError(f"{place}: holds no images ({', '.join(sorted(IMAGE_SUFFIXES))}).")
+            files += inside
+        elif place.exists():
+            files.append(place)
+        else:
+            beside = [p.name for p in place.parent.iterdir()] if place.parent.is_dir() else []
+            hint = did_you_mean(place.name, beside) if beside else ""
+            raise DataError(f"{place}: there is no such image or folder.{hint if 'Did you' in hint else ''}")
+    return list(dict.fromkeys(files))

@@ -1,30 +1,33 @@
-"""Decoded pictures, held where there is room: on the device, pinned in the host's memory, or decoded at each use."""
+"""Decoded images, held where there is room: on the device, pinned in the host's memory, or decoded at each use."""
 
 import os
 import threading
-from collections.abc import Callable, Iterator
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from typing import TypeVar
 
 import torch
 from torch import Tensor
 
-from deep_patch_learning.data.dataset import TaggedPictures
+from deep_patch_learning.data.dataset import TaggedImages
 from deep_patch_learning.data.images import image_size
 
-SHARE = 0.4  # of what is free on the device or in the host's memory may be filled with pictures
+Made = TypeVar("Made")
+
+SHARE = 0.4  # of what is free on the device or in the host's memory may be filled with images
 AT_HAND = 4 << 30  # bytes kept on a machine without a GPU
 
 
-class PictureStore:
-    """Pictures by index as (H, W, 3) uint8 tensors.
+class ImageStore:
+    """Images by index as (H, W, 3) uint8 tensors.
 
     On a GPU all are decoded once, by `fill`, and held on the device or, where they are too many, in pinned memory of the host.
     Otherwise each is decoded at its first use and kept until `limit` bytes are held; the rest is decoded at each use.
     """
 
-    def __init__(self, pictures: TaggedPictures, device: torch.device | str = "cpu", limit: int | None = None) -> None:
+    def __init__(self, images: TaggedImages, device: torch.device | str = "cpu", limit: int | None = None) -> None:
         self.device = torch.device(device)
-        self._pictures = pictures
+        self._tagged = images
         self._images: dict[int, Tensor] = {}
         self._lock = threading.Lock()
         self._held = 0
@@ -34,10 +37,10 @@ class PictureStore:
 
     @property
     def sizes(self) -> list[tuple[int, int]]:
-        """The (height, width) of each picture, read from the files' headers."""
+        """The (height, width) of each image, read from the files' headers."""
         if self._sizes is None:
             with ThreadPoolExecutor(os.cpu_count() or 1) as pool:
-                self._sizes = list(pool.map(image_size, self._pictures.paths))
+                self._sizes = list(pool.map(image_size, self._tagged.paths))
         return self._sizes
 
     def _choose_place(self, limit: int | None) -> str:
@@ -50,29 +53,29 @@ class PictureStore:
         return "pinned" if total <= _free_memory() * SHARE else "host"
 
     def fill(self, progress: Callable[[int, int], None] | None = None) -> None:
-        """Decode all pictures with every core, where they are to be held on the device or pinned."""
+        """Decode all images with every core, where they are to be held on the device or pinned."""
         if self.place == "host":
             return
         for index, image in self._decode_all():
             self._images[index] = image.to(self.device) if self.place == "device" else image.pin_memory()
             if progress is not None:
-                progress(index + 1, len(self._pictures))
+                progress(index + 1, len(self._tagged))
 
     def _decode_all(self) -> Iterator[tuple[int, Tensor]]:
-        """Yield pictures in order; only a few wait decoded at any time."""
+        """Yield images in order; only a few wait decoded at any time."""
         ahead = 64
         with ThreadPoolExecutor(os.cpu_count() or 1) as pool:
-            waiting = [pool.submit(self._decode, index) for index in range(min(ahead, len(self._pictures)))]
-            for index in range(len(self._pictures)):
+            waiting = [pool.submit(self._decode, index) for index in range(min(ahead, len(self._tagged)))]
+            for index in range(len(self._tagged)):
                 yield index, waiting[index % ahead].result()
-                if index + ahead < len(self._pictures):
+                if index + ahead < len(self._tagged):
                     waiting[index % ahead] = pool.submit(self._decode, index + ahead)
 
     def _decode(self, index: int) -> Tensor:
-        return torch.from_numpy(self._pictures.read(index))
+        return torch.from_numpy(self._tagged.read(index))
 
     def __getitem__(self, index: int) -> Tensor:
-        """Return picture `index` as (H, W, 3) uint8 RGB, wherever it is held."""
+        """Return image `index` as (H, W, 3) uint8 RGB, wherever it is held."""
         image = self._images.get(index)
         if image is not None:
             return image
@@ -90,3 +93,25 @@ def _free_memory() -> int:
         return os.sysconf("SC_AVPHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
     except (ValueError, OSError, AttributeError):  # a system that does not say: take it that there is little
         return 2 << 30
+
+
+def prefetch(make: Callable[[int], Made], items: Sequence[int], depth: int = 4, threads: int = 2) -> Iterator[Made]:
+    """Yield `make(item)` for each item in order, with up to `depth` of them prepared ahead by threads.
+
+    Without threads each is made when it is asked for: best where the network itself keeps every core busy.
+    """
+    if not threads:
+        yield from map(make, items)
+        return
+    with ThreadPoolExecutor(threads) as pool:
+        waiting: list[Future[Made]] = []
+        try:
+            for item in items:
+                waiting.append(pool.submit(make, item))
+                if len(waiting) > depth:
+                    yield waiting.pop(0).result()
+            while waiting:
+                yield waiting.pop(0).result()
+        finally:
+            for future in waiting:
+                future.cancel()

@@ -1,4 +1,4 @@
-"""The true boxes of a picture, for measuring only: nothing that trains imports this module."""
+"""The true boxes of an image, for measuring only: nothing that trains imports this module."""
 
 import math
 from collections.abc import Iterable
@@ -8,16 +8,16 @@ from typing import Any
 
 import numpy as np
 
-from deep_patch_learning.data import coco, json_lines, voc
-from deep_patch_learning.data.dataset import TaggedPictures
-from deep_patch_learning.data.kinds import Kind, recognise
-from deep_patch_learning.data.table import locate
-from deep_patch_learning.errors import DataError, did_you_mean
+from deep_patch_learning.common.errors import DataError, did_you_mean
+from deep_patch_learning.data.dataset import TaggedImages
+from deep_patch_learning.data.readers import coco, json_lines, voc
+from deep_patch_learning.data.readers.read import Kind, recognise
+from deep_patch_learning.data.readers.table import locate
 
 
 @dataclass(frozen=True)
 class TrueBoxes:
-    """The objects that people drew in one picture.
+    """The objects that people drew in one image.
 
     `boxes` (G, 4) float32 in this package's convention, `classes` (G,) int64 indices, `difficult` (G,) bool.
     """
@@ -40,28 +40,28 @@ class _Object:
     difficult: bool
 
 
-def read_truth(path: str | Path, pictures: TaggedPictures) -> list[TrueBoxes] | None:
-    """Return the true boxes of each of `pictures`, which were read from `path`; None when the data has no boxes.
+def read_truth(path: str | Path, images: TaggedImages) -> list[TrueBoxes] | None:
+    """Return the true boxes of each of `images`, which were read from `path`; None when the data has no boxes.
 
     A CSV and a folder per class never have boxes; JSON lines may have them, VOC and COCO most often do. COCO's crowds
-    are marked difficult. Classes are indices into `pictures.classes`.
+    are marked difficult. Classes are indices into `images.classes`.
     """
     kind, place = recognise(path)
     if kind is Kind.VOC:
-        found = _voc_objects(place, pictures.names)
+        found = _voc_objects(place, images.names)
     elif kind is Kind.COCO:
         found = _coco_objects(place)
     elif kind is Kind.JSON_LINES:
-        found = _json_lines_objects(place, set(pictures.names))
+        found = _json_lines_objects(place, set(images.names))
     else:
         return None
     if found is None:
         return None
-    strangers = [name for name in pictures.names if name not in found]
+    strangers = [name for name in images.names if name not in found]
     if strangers:
-        raise DataError(f"{place}: has no picture '{strangers[0]}'. Read the tags and the boxes from the same data.")
-    column = {name: index for index, name in enumerate(pictures.classes)}
-    return [_to_boxes(found[name], column) for name in pictures.names]
+        raise DataError(f"{place}: has no image '{strangers[0]}'. Read the tags and the boxes from the same data.")
+    column = {name: index for index, name in enumerate(images.classes)}
+    return [_to_boxes(found[name], column) for name in images.names]
 
 
 def _to_boxes(objects: list[_Object], column: dict[str, int]) -> TrueBoxes:
@@ -126,7 +126,7 @@ def _json_lines_objects(path: Path, names: set[str]) -> dict[str, list[_Object]]
             found[name] = list(_boxes_of_row(row["boxes"], f"{path}, line {line}"))
     if without and found:
         line, name = without[0]
-        raise DataError(f"{path}, line {line}: '{name}' has no 'boxes', but other pictures have. Add \"boxes\": [...].")
+        raise DataError(f"{path}, line {line}: '{name}' has no 'boxes', but other images have. Add \"boxes\": [...].")
     return found or None
 
 

@@ -1,4 +1,4 @@
-"""How well a picture's tags are told: average precision per class, in its three definitions."""
+"""How well an image's tags are told: average precision per class, in its three definitions."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -6,22 +6,26 @@ from typing import Any
 
 import numpy as np
 
+from deep_patch_learning.common.errors import DplError
 from deep_patch_learning.data.dataset import ABSENT, PRESENT, UNKNOWN
-from deep_patch_learning.errors import DplError
-from deep_patch_learning.evaluation.per_class import PerClass, mean_of_known, or_none, per_class, without_nan
-from deep_patch_learning.evaluation.precision_recall import (
+from deep_patch_learning.evaluation.average_precision import (
     DEFINITIONS,
     Definition,
+    PerClass,
     check_definition,
     interpolated_ap,
+    mean_of_known,
     non_interpolated_ap,
+    or_none,
+    per_class,
+    without_nan,
 )
 
 
 def average_precision(scores: np.ndarray, labels: np.ndarray, definition: Definition = "all-point") -> float:
-    """Return the average precision of one class over I pictures, in [0, 1]; nan when no picture shows the class.
+    """Return the average precision of one class over I images, in [0, 1]; nan when no image shows the class.
 
-    `scores` (I,), higher for surer. `labels` (I,) of 1 present, 0 absent, -1 unknown; a picture whose label is unknown
+    `scores` (I,), higher for surer. `labels` (I,) of 1 present, 0 absent, -1 unknown; an image whose label is unknown
     is neither a hit nor a false alarm: it is left out.
 
     - `all-point`: area under the envelope of the precision-recall curve (VOC 2010 and later).
@@ -38,7 +42,7 @@ def average_precision(scores: np.ndarray, labels: np.ndarray, definition: Defini
     _check_labels(labels)
     if np.isnan(scores).any():
         at = int(np.isnan(scores).argmax())
-        raise DplError(f"the score of picture {at} is nan: the network's weights have diverged. Train it anew.")
+        raise DplError(f"the score of image {at} is nan: the network's weights have diverged. Train it anew.")
     known = labels != UNKNOWN
     scores, present = scores[known], labels[known] == PRESENT
     order = np.argsort(-scores, kind="stable")
@@ -50,9 +54,9 @@ def average_precision(scores: np.ndarray, labels: np.ndarray, definition: Defini
 
 @dataclass(frozen=True)
 class ClassificationReport:
-    """Average precision of each class, in percent, by the three definitions; nan for a class that no picture shows.
+    """Average precision of each class, in percent, by the three definitions; nan for a class that no image shows.
 
-    `positives` counts the pictures that show each class. The means are over the classes with at least one.
+    `positives` counts the images that show each class. The means are over the classes with at least one.
     """
 
     all_point: PerClass

@@ -11,6 +11,16 @@ from typing import Any
 import numpy as np
 
 from deep_patch_learning.data.truth import TrueBoxes
+from deep_patch_learning.evaluation.average_precision import (
+    PerClass,
+    interpolated_ap,
+    mean_of_known,
+    or_none,
+    per_class,
+    recall_at,
+    share,
+    without_nan,
+)
 from deep_patch_learning.evaluation.matching import (
     Detections,
     best_match,
@@ -19,21 +29,19 @@ from deep_patch_learning.evaluation.matching import (
     overlaps,
     paired_iou,
     rule_in_words,
-    same_picture_and_class,
+    same_image_and_class,
 )
-from deep_patch_learning.evaluation.per_class import PerClass, mean_of_known, or_none, per_class, share, without_nan
-from deep_patch_learning.evaluation.precision_recall import interpolated_ap, recall_at
 
 
 @dataclass(frozen=True)
 class CorLocReport:
     """Correct localisation of each class, in percent; nan for a class without a box.
 
-    `pictures` counts the pictures with a box of each class: those it was measured on.
+    `images` counts the images with a box of each class: those it was measured on.
     """
 
     per_class: PerClass
-    pictures: dict[str, int]
+    images: dict[str, int]
     rule: str
 
     @property
@@ -46,7 +54,7 @@ class CorLocReport:
         return {
             "CorLoc": or_none(self.mean),
             "CorLoc_per_class": without_nan(self.per_class),
-            "CorLoc_pictures": dict(self.pictures),
+            "CorLoc_images": dict(self.images),
             "CorLoc_rule": self.rule,
         }
 
@@ -60,22 +68,22 @@ def corloc(
     strict: bool = False,
     with_difficult: bool = True,
 ) -> CorLocReport:
-    """Return, per class, the percentage of the pictures with a box of it whose best box lies on one of them.
+    """Return, per class, the percentage of the images with a box of it whose best box lies on one of them.
 
-    `best_boxes` (I, C, 4) is the single best patch of each class in each picture. Without `with_difficult`, difficult
-    boxes are as if not drawn: a picture whose only boxes of a class are difficult is not counted, and none can be hit.
+    `best_boxes` (I, C, 4) is the single best patch of each class in each image. Without `with_difficult`, difficult
+    boxes are as if not drawn: an image whose only boxes of a class are difficult is not counted, and none can be hit.
     """
     best_boxes = np.asarray(best_boxes)
     if best_boxes.shape != (len(truth), len(classes), 4):
         wanted = (len(truth), len(classes), 4)
-        raise ValueError(f"best_boxes are {best_boxes.shape}; wanted {wanted}, one box per picture and class")
+        raise ValueError(f"best_boxes are {best_boxes.shape}; wanted {wanted}, one box per image and class")
     true, difficult = flatten_truth(truth, len(classes))
     counts = np.ones_like(difficult) if with_difficult else ~difficult
-    iou = paired_iou(best_boxes[true.pictures, true.classes], true.boxes)  # (G,)
+    iou = paired_iou(best_boxes[true.images, true.classes], true.boxes)  # (G,)
     right = counts & overlaps(iou, threshold, strict)
     shown, located = np.zeros((2, *best_boxes.shape[:2]), bool)  # (I, C) each
-    shown[true.pictures[counts], true.classes[counts]] = True
-    located[true.pictures[right], true.classes[right]] = True
+    shown[true.images[counts], true.classes[counts]] = True
+    located[true.images[right], true.classes[right]] = True
     return CorLocReport(
         per_class(classes, map(share, located.sum(0), shown.sum(0))),
         dict(zip(classes, shown.sum(0).tolist(), strict=True)),
@@ -130,7 +138,7 @@ def detection_mean_ap(
 ) -> DetectionReport:
     """Return the average precision of the found boxes of each class, matched as the VOC devkit does.
 
-    The found boxes of a class in all pictures are ranked by score (equal scores in the order they come in). Each one is
+    The found boxes of a class in all images are ranked by score (equal scores in the order they come in). Each one is
     matched to the true box it overlaps most. The first match of a true box is right; a second one, and a box that
     overlaps none enough, is wrong; a match with a difficult box is neither.
     """
@@ -188,7 +196,7 @@ def instance_recall(
     _check_lengths(detections, truth)
     true, difficult = flatten_truth(truth, len(classes))
     found, _ = flatten_detections(detections, len(classes))
-    found_index, true_index = same_picture_and_class(found, true, len(classes))
+    found_index, true_index = same_image_and_class(found, true, len(classes))
     iou = paired_iou(found.boxes[found_index], true.boxes[true_index])
     hit = np.zeros(len(true.boxes), bool)
     hit[true_index[overlaps(iou, threshold, strict)]] = True
@@ -217,4 +225,4 @@ def _hits(ranked: np.ndarray, difficult: np.ndarray) -> np.ndarray:
 
 def _check_lengths(detections: Sequence[Detections], truth: Sequence[TrueBoxes]) -> None:
     if len(detections) != len(truth):
-        raise ValueError(f"there are detections for {len(detections)} pictures and true boxes for {len(truth)}")
+        raise ValueError(f"there are detections for {len(detections)} images and true boxes for {len(truth)}")

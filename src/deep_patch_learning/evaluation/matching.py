@@ -14,7 +14,7 @@ from deep_patch_learning.data.truth import TrueBoxes
 
 
 class Detections(Protocol):
-    """The found boxes of one picture, such as a `Prediction`: (B, 4) boxes, (B,) class indices, (B,) scores."""
+    """The found boxes of one image, such as a `Prediction`: (B, 4) boxes, (B,) class indices, (B,) scores."""
 
     @property
     def found_boxes(self) -> np.ndarray:
@@ -31,15 +31,15 @@ class Detections(Protocol):
 
 @dataclass(frozen=True)
 class FlatBoxes:
-    """The boxes of all pictures in one array, picture after picture."""
+    """The boxes of all images in one array, image after image."""
 
-    pictures: np.ndarray  # (N,)
+    images: np.ndarray  # (N,)
     classes: np.ndarray  # (N,)
     boxes: np.ndarray  # (N, 4)
 
     def keys(self, classes: int) -> np.ndarray:
-        """Return one number per (picture, class), (N,)."""
-        return self.pictures * classes + self.classes
+        """Return one number per (image, class), (N,)."""
+        return self.images * classes + self.classes
 
 
 def flatten_truth(truth: Sequence[TrueBoxes], classes: int) -> tuple[FlatBoxes, np.ndarray]:
@@ -79,15 +79,15 @@ def rule_in_words(threshold: float, strict: bool) -> str:
     return f"IoU {'>' if strict else '>='} {threshold:g}"
 
 
-def same_picture_and_class(found: FlatBoxes, true: FlatBoxes, classes: int) -> tuple[np.ndarray, np.ndarray]:
-    """Return the indices of every (found, true) pair of one picture and class: (Q,) and (Q,).
+def same_image_and_class(found: FlatBoxes, true: FlatBoxes, classes: int) -> tuple[np.ndarray, np.ndarray]:
+    """Return the indices of every (found, true) pair of one image and class: (Q,) and (Q,).
 
     Pairs come in the order of the found boxes and, for one found box, in the order of the true boxes.
     """
     true_keys, found_keys = true.keys(classes), found.keys(classes)
     order = np.argsort(true_keys, kind="stable")
     last = int(max(true_keys.max(initial=-1), found_keys.max(initial=-1)))
-    group = np.bincount(true_keys, minlength=last + 1)  # true boxes of each (picture, class)
+    group = np.bincount(true_keys, minlength=last + 1)  # true boxes of each (image, class)
     start = np.cumsum(group) - group
     count = group[found_keys]  # (D,) true boxes that each found box meets
     found_index = np.repeat(np.arange(len(found_keys)), count)
@@ -100,7 +100,7 @@ def best_match(found: FlatBoxes, true: FlatBoxes, classes: int, threshold: float
 
     Of equal overlaps the first true box wins, as in the devkit. Several found boxes may have the same match.
     """
-    found_index, true_index = same_picture_and_class(found, true, classes)
+    found_index, true_index = same_image_and_class(found, true, classes)
     iou = paired_iou(found.boxes[found_index], true.boxes[true_index])
     enough = overlaps(iou, threshold, strict)
     found_index, true_index, iou = found_index[enough], true_index[enough], iou[enough]
@@ -112,15 +112,15 @@ def best_match(found: FlatBoxes, true: FlatBoxes, classes: int, threshold: float
 
 
 def _flatten(boxes: list[np.ndarray], indices: list[np.ndarray], classes: int, what: str) -> FlatBoxes:
-    pictures = np.repeat(np.arange(len(boxes)), [len(one) for one in boxes])
+    images = np.repeat(np.arange(len(boxes)), [len(one) for one in boxes])
     joined = _join(indices).astype(np.int64)
-    if len(joined) != len(pictures):
-        raise ValueError(f"there are {len(pictures)} {what}es with {len(joined)} class indices; wanted one each")
+    if len(joined) != len(images):
+        raise ValueError(f"there are {len(images)} {what}es with {len(joined)} class indices; wanted one each")
     wrong = (joined < 0) | (joined >= classes)
     if wrong.any():
         at = int(wrong.argmax())
-        raise ValueError(f"a {what} of picture {pictures[at]} has class {joined[at]}; wanted 0 to {classes - 1}")
-    return FlatBoxes(pictures, joined, _join([np.reshape(one, (-1, 4)) for one in boxes], (0, 4)))
+        raise ValueError(f"a {what} of image {images[at]} has class {joined[at]}; wanted 0 to {classes - 1}")
+    return FlatBoxes(images, joined, _join([np.reshape(one, (-1, 4)) for one in boxes], (0, 4)))
 
 
 def _join(arrays: list[np.ndarray], empty: tuple[int, ...] = (0,)) -> np.ndarray:

@@ -1,33 +1,33 @@
-"""Labels as a COCO data set: `annotations/instances_SPLIT.json`, and `images/` with a link to each picture."""
+"""Labels as a COCO data set: `annotations/instances_SPLIT.json`, and `images/` with a link to each image."""
 
 import json
 from pathlib import Path
 from typing import Any
 
-from deep_patch_learning.labels.places import link, picture_root, relative_name
-from deep_patch_learning.labels.select import LabelledPicture, LabelSet
+from deep_patch_learning.labels.links import image_root, link, relative_name
+from deep_patch_learning.labels.select import LabelledImage, LabelSet
 
 
 def write_coco(labels: LabelSet, folder: Path) -> list[str]:
     """Return what was written into `folder`, main file first."""
-    root = picture_root(labels.pictures)
-    names = [relative_name(picture, root) for picture in labels.pictures]
+    root = image_root(labels.images)
+    names = [relative_name(image, root) for image in labels.images]
     file = folder / "annotations" / f"instances_{labels.split}.json"
     file.parent.mkdir()
     # ASCII: some readers open the file in whatever encoding their system has
     file.write_text(json.dumps(coco_content(labels, names), allow_nan=False) + "\n", encoding="ascii")
-    for name, picture in zip(names, labels.pictures, strict=True):
-        link(folder / "images" / name, picture)
+    for name, image in zip(names, labels.images, strict=True):
+        link(folder / "images" / name, image)
     return [f"annotations/{file.name}", "images"]
 
 
 def coco_content(labels: LabelSet, names: list[str]) -> dict[str, Any]:
-    """Return the data set as COCO's dictionary; `names` are the pictures' paths below their folder. All ids begin at 1."""
+    """Return the data set as COCO's dictionary; `names` are the images' paths below their folder. All ids begin at 1."""
     images: list[dict[str, Any]] = []
     annotations: list[dict[str, Any]] = []
-    for number, (name, picture) in enumerate(zip(names, labels.pictures, strict=True), start=1):
-        images.append({"id": number, "file_name": name, "width": picture.width, "height": picture.height})
-        annotations += _annotations(picture, number, len(annotations) + 1)
+    for number, (name, image) in enumerate(zip(names, labels.images, strict=True), start=1):
+        images.append({"id": number, "file_name": name, "width": image.width, "height": image.height})
+        annotations += _annotations(image, number, len(annotations) + 1)
     categories = [
         {"id": number, "name": name, "supercategory": "none"} for number, name in enumerate(labels.classes, start=1)
     ]
@@ -41,8 +41,8 @@ def coco_content(labels: LabelSet, names: list[str]) -> dict[str, Any]:
     }
 
 
-def _annotations(picture: LabelledPicture, image_id: int, first: int) -> list[dict[str, Any]]:
-    rows = zip(picture.boxes.tolist(), picture.classes.tolist(), picture.scores.tolist(), strict=True)
+def _annotations(image: LabelledImage, image_id: int, first: int) -> list[dict[str, Any]]:
+    rows = zip(image.boxes.tolist(), image.classes.tolist(), image.scores.tolist(), strict=True)
     return [
         {
             "id": number,

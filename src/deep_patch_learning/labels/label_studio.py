@@ -1,4 +1,4 @@
-"""Labels for Label Studio: `tasks.json` with the boxes as predictions to accept or mend, and `config.xml`, the labelling page."""
+"""Labels for Label Studio: `tasks.json` with the boxes as predictions to accept or fix, and `config.xml`, the labelling page."""
 
 import json
 import os
@@ -7,11 +7,11 @@ from typing import Any
 from urllib.parse import quote
 from xml.etree import ElementTree
 
-from deep_patch_learning.labels.places import picture_root, relative_name
-from deep_patch_learning.labels.select import LabelledPicture, LabelSet
-from deep_patch_learning.labels.xml import refuse_unwritable, write_xml
+from deep_patch_learning.labels.links import image_root, relative_name
+from deep_patch_learning.labels.select import LabelledImage, LabelSet
+from deep_patch_learning.labels.voc import refuse_unwritable, write_xml
 
-FROM_NAME, TO_NAME = "label", "image"  # of the control and the picture in config.xml
+FROM_NAME, TO_NAME = "label", "image"  # of the control and the image in config.xml
 _SERVED = "/data/local-files/?d="  # Label Studio's address of files on its own machine, below its document root
 
 
@@ -26,33 +26,33 @@ def write_label_studio(labels: LabelSet, folder: Path, model_version: str) -> li
 
 
 def tasks(labels: LabelSet, model_version: str) -> list[dict[str, Any]]:
-    """Return a task for each picture; one without boxes has no prediction.
+    """Return a task for each image; one without boxes has no prediction.
 
     The score of a prediction is that of its least sure box, so that sorting by it brings up what a person should look at first.
     """
-    root = picture_root(labels.pictures)
+    root = image_root(labels.images)
     found = []
-    for number, picture in enumerate(labels.pictures, start=1):
-        data = {"image": address(picture, root), "name": picture.name, "tags": labels.tags(picture)}
-        result = _regions(picture, labels.classes, number)
+    for number, image in enumerate(labels.images, start=1):
+        data = {"image": address(image, root), "name": image.name, "tags": labels.tags(image)}
+        result = _regions(image, labels.classes, number)
         prediction = {
             "model_version": model_version,
-            "score": min(picture.scores.tolist(), default=0),
+            "score": min(image.scores.tolist(), default=0),
             "result": result,
         }
         found.append({"data": data, "predictions": [prediction] if result else []})
     return found
 
 
-def address(picture: LabelledPicture, root: Path) -> str:
-    """Return where Label Studio serves the picture when its document root is the folder that holds `root`."""
+def address(image: LabelledImage, root: Path) -> str:
+    """Return where Label Studio serves the image when its document root is the folder that holds `root`."""
     # It refuses to serve the document root itself, only folders in it: hence the one above.
-    path = Path(root.name, relative_name(picture, root))
+    path = Path(root.name, relative_name(image, root))
     return _SERVED + quote(os.fsencode(path.as_posix()))
 
 
 def config(classes: tuple[str, ...]) -> ElementTree.Element:
-    """Return the labelling page: the picture, and a rectangle for each class."""
+    """Return the labelling page: the image, and a rectangle for each class."""
     view = ElementTree.Element("View")
     ElementTree.SubElement(view, "Image", name=TO_NAME, value="$image")
     control = ElementTree.SubElement(view, "RectangleLabels", name=FROM_NAME, toName=TO_NAME)
@@ -61,10 +61,10 @@ def config(classes: tuple[str, ...]) -> ElementTree.Element:
     return view
 
 
-def _regions(picture: LabelledPicture, classes: tuple[str, ...], number: int) -> list[dict[str, Any]]:
-    across, down = 100 / picture.width, 100 / picture.height  # Label Studio counts in percent of the picture
+def _regions(image: LabelledImage, classes: tuple[str, ...], number: int) -> list[dict[str, Any]]:
+    across, down = 100 / image.width, 100 / image.height  # Label Studio counts in percent of the image
     regions = []
-    rows = zip(picture.boxes.tolist(), picture.classes.tolist(), picture.scores.tolist(), strict=True)
+    rows = zip(image.boxes.tolist(), image.classes.tolist(), image.scores.tolist(), strict=True)
     for place, ((x1, y1, x2, y2), index, score) in enumerate(rows, start=1):
         value = {
             "x": x1 * across,
@@ -75,6 +75,6 @@ def _regions(picture: LabelledPicture, classes: tuple[str, ...], number: int) ->
             "rectanglelabels": [classes[index]],
         }
         region = {"id": f"{number}-{place}", "type": "rectanglelabels", "from_name": FROM_NAME, "to_name": TO_NAME}
-        size = {"original_width": picture.width, "original_height": picture.height, "image_rotation": 0}
+        size = {"original_width": image.width, "original_height": image.height, "image_rotation": 0}
         regions.append({**region, **size, "value": value, "score": score})
     return regions

@@ -7,10 +7,10 @@ from typing import Any
 
 import numpy as np
 
-from deep_patch_learning.data.dataset import ABSENT, PRESENT, TaggedPictures
-from deep_patch_learning.errors import DataError
-from deep_patch_learning.part_boxes import looks_like_a_part
-from deep_patch_learning.prediction import Prediction
+from deep_patch_learning.common.boxes import area, pairwise_iou
+from deep_patch_learning.common.errors import DataError
+from deep_patch_learning.data.dataset import ABSENT, PRESENT, TaggedImages
+from deep_patch_learning.inference.prediction import Prediction
 
 BOXES_PER_CLASS = 1  # further boxes are more often parts of the same object than objects
 
@@ -20,8 +20,8 @@ class Choice:
     """Which boxes are written.
 
     `min_score` is the probability that a box must reach; None: from which a tag of its class is shown. `boxes_per_class` is
-    the most boxes of one class in a picture (None: all that were found). `untagged`: boxes of classes that the tags call absent
-    too, where the class's probability in the picture reaches `min_score` as well.
+    the most boxes of one class in an image (None: all that were found). `untagged`: boxes of classes that the tags call absent
+    too, where the class's probability in the image reaches `min_score` as well.
     """
 
     min_score: float | None = None
@@ -40,8 +40,8 @@ class Choice:
 
 
 @dataclass(frozen=True)
-class LabelledPicture:
-    """One picture with the boxes to write, by class and best first.
+class LabelledImage:
+    """One image with the boxes to write, by class and best first.
 
     `boxes` (B, 4) in this package's convention, `classes` (B,) indices, `scores` (B,) probabilities, `states` (C,) the tags,
     `parts` (B,) says which boxes look like a part of an object only.
@@ -65,44 +65,44 @@ class LabelledPicture:
 
 @dataclass(frozen=True)
 class LabelSet:
-    """All pictures with their boxes, the class names, and the name of the split they came from."""
+    """All images with their boxes, the class names, and the name of the split they came from."""
 
     classes: tuple[str, ...]
-    pictures: list[LabelledPicture]
+    images: list[LabelledImage]
     split: str
 
-    def tags(self, picture: LabelledPicture) -> list[str]:
-        """Return the names of the classes that the picture is tagged with."""
-        return [self.classes[index] for index in np.flatnonzero(picture.states == PRESENT)]
+    def tags(self, image: LabelledImage) -> list[str]:
+        """Return the names of the classes that the image is tagged with."""
+        return [self.classes[index] for index in np.flatnonzero(image.states == PRESENT)]
 
 
 def select(
-    predictions: Sequence[Prediction], pictures: TaggedPictures, choice: Choice | None = None, split: str = "train"
+    predictions: Sequence[Prediction], images: TaggedImages, choice: Choice | None = None, split: str = "train"
 ) -> LabelSet:
-    """Return the boxes to write for each picture; `predictions` are those of `pictures`, in their order."""
+    """Return the boxes to write for each image; `predictions` are those of `images`, in their order."""
     choice = choice or Choice()
-    _check_pairs(predictions, pictures)
+    _check_pairs(predictions, images)
     chosen = []
     for index, prediction in enumerate(predictions):
-        states = pictures.labels[index]
+        states = images.labels[index]
         boxes, classes, scores = _chosen(prediction, states, choice)
         size, parts = (prediction.height, prediction.width), _parts(prediction, boxes, classes)
         chosen.append(
-            LabelledPicture(pictures.names[index], pictures.paths[index], *size, boxes, classes, scores, states, parts)
+            LabelledImage(images.names[index], images.paths[index], *size, boxes, classes, scores, states, parts)
         )
-    return LabelSet(pictures.classes, chosen, split)
+    return LabelSet(images.classes, chosen, split)
 
 
 def summary(labels: LabelSet) -> dict[str, Any]:
-    """Return the counts: of pictures, boxes, boxes that look like parts, and abstentions; per class the mean score too."""
-    states = np.array([picture.states for picture in labels.pictures]).reshape(-1, len(labels.classes))
-    classes = np.concatenate([picture.classes for picture in labels.pictures] or [np.zeros(0, np.int64)])
-    scores = np.concatenate([picture.scores for picture in labels.pictures] or [np.zeros(0)])
-    parts = np.concatenate([picture.parts for picture in labels.pictures] or [np.zeros(0, bool)])
+    """Return the counts: of images, boxes, boxes that look like parts, and abstentions; per class the mean score too."""
+    states = np.array([image.states for image in labels.images]).reshape(-1, len(labels.classes))
+    classes = np.concatenate([image.classes for image in labels.images] or [np.zeros(0, np.int64)])
+    scores = np.concatenate([image.scores for image in labels.images] or [np.zeros(0)])
+    parts = np.concatenate([image.parts for image in labels.images] or [np.zeros(0, bool)])
     abstained: dict[str, list[str]] = {name: [] for name in labels.classes}
-    for picture in labels.pictures:
-        for index in picture.abstained:
-            abstained[labels.classes[index]].append(picture.name)
+    for image in labels.images:
+        for index in image.abstained:
+            abstained[labels.classes[index]].append(image.name)
     per_class = {}
     for index, name in enumerate(labels.classes):
         own = scores[classes == index]
@@ -114,14 +114,14 @@ def summary(labels: LabelSet) -> dict[str, Any]:
             "mean_score": float(own.mean()) if len(own) else None,
         }
     return {
-        "pictures": len(labels.pictures),
-        "pictures_without_boxes": sum(not len(picture.boxes) for picture in labels.pictures),
+        "images": len(labels.images),
+        "images_without_boxes": sum(not len(image.boxes) for image in labels.images),
         "boxes": len(scores),
         "parts": int(parts.sum()),
         "tagged": int((states == PRESENT).sum()),
         "abstained": sum(map(len, abstained.values())),
         "per_class": per_class,
-        "abstained_pictures": {name: names for name, names in abstained.items() if names},
+        "abstained_images": {name: names for name, names in abstained.items() if names},
     }
 
 
@@ -157,16 +157,45 @@ def _rank_in_class(classes: np.ndarray) -> np.ndarray:
     return ranks
 
 
-def _check_pairs(predictions: Sequence[Prediction], pictures: TaggedPictures) -> None:
-    if len(predictions) != len(pictures):
-        raise DataError(f"there are {len(predictions)} predictions for {len(pictures)} pictures. Give one for each.")
-    for prediction, name in zip(predictions, pictures.names, strict=True):
+def _check_pairs(predictions: Sequence[Prediction], images: TaggedImages) -> None:
+    if len(predictions) != len(images):
+        raise DataError(f"there are {len(predictions)} predictions for {len(images)} images. Give one for each.")
+    for prediction, name in zip(predictions, images.names, strict=True):
         if prediction.name != name:
             raise DataError(f"the prediction of '{prediction.name}' stands where '{name}' is. Give both in one order.")
-        if prediction.classes != pictures.classes:
+        if prediction.classes != images.classes:
             raise DataError(
-                f"picture '{name}': the model's classes are {list(prediction.classes)}, those of the data are "
-                f"{list(pictures.classes)}. Read the tags with read_tags(data, classes=model.classes)."
+                f"image '{name}': the model's classes are {list(prediction.classes)}, those of the data are "
+                f"{list(images.classes)}. Read the tags with read_tags(data, classes=model.classes)."
             )
     if predictions and all(prediction.best_boxes is None for prediction in predictions):
         raise DataError("the model only classifies and finds no boxes. Train one with --heads both or discovery.")
+
+
+INSIDE = 0.9  # the share of a box that lies in a whole which holds it
+MUCH_LARGER = 0.5  # below this IoU a box that holds another is much larger than it
+LIMIT = 0.2  # of all voices, the share of wholes from which a box looks like a part
+
+
+def share_of_wholes(boxes: np.ndarray, others: np.ndarray, scores: np.ndarray) -> np.ndarray:
+    """Return for each box (B, 4) how much of what is said for its class is said for larger boxes that hold it: (B,), 0 to 1.
+
+    `others` (P, 4) are boxes or patches of the class with raw `scores` (P,). Each speaks with the exponential of its score, as in
+    a vote.
+    """
+    boxes, others = np.asarray(boxes, np.float64).reshape(-1, 4), np.asarray(others, np.float64).reshape(-1, 4)
+    if not len(others):
+        return np.zeros(len(boxes))
+    iou = pairwise_iou(boxes, others)  # (B, P)
+    shared = iou / (1 + iou) * (area(boxes)[:, None] + area(others))  # the intersection, in pixels
+    wholes = (shared >= INSIDE * area(boxes)[:, None]) & (iou < MUCH_LARGER)
+    voices = np.exp(np.asarray(scores, np.float64) - np.max(scores))  # (P,)
+    return (wholes @ voices) / voices.sum()
+
+
+def looks_like_a_part(boxes: np.ndarray, others: np.ndarray, scores: np.ndarray, limit: float = LIMIT) -> np.ndarray:
+    """Return which boxes (B, 4) look like parts of an object, (B,) bool: much is said for larger boxes that hold them.
+
+    `others` (P, 4) are boxes or patches of the same class, with raw `scores` (P,); see `share_of_wholes`.
+    """
+    return share_of_wholes(boxes, others, scores) > limit

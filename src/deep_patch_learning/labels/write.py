@@ -9,15 +9,15 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
-from deep_patch_learning.data.dataset import TaggedPictures
-from deep_patch_learning.errors import DataError, did_you_mean
+from deep_patch_learning.common.errors import DataError, did_you_mean
+from deep_patch_learning.data.dataset import TaggedImages
+from deep_patch_learning.inference.prediction import Prediction
 from deep_patch_learning.labels.coco import write_coco
 from deep_patch_learning.labels.label_studio import write_label_studio
-from deep_patch_learning.labels.places import file_part, picture_root, turned
+from deep_patch_learning.labels.links import file_part, image_root, turned
 from deep_patch_learning.labels.select import BOXES_PER_CLASS, Choice, LabelSet, select, summary
 from deep_patch_learning.labels.voc import write_voc
 from deep_patch_learning.labels.yolo import write_yolo
-from deep_patch_learning.prediction import Prediction
 
 FORMATS = ("coco", "voc", "yolo", "label-studio")
 MANIFEST = "dpl-labels.json"  # the counts, and by its digest whether the folder is still as it was written
@@ -26,7 +26,7 @@ _KIND = "deep_patch_learning.labels/1"
 
 def write_labels(
     predictions: Sequence[Prediction],
-    pictures: TaggedPictures,
+    images: TaggedImages,
     folder: str | Path,
     format: str,
     *,
@@ -36,7 +36,7 @@ def write_labels(
     untagged: bool = False,
     model_version: str = "deep-patch-learning",
 ) -> dict[str, Any]:
-    """Return the counts, after writing the labels of `pictures` into `folder`, which appears whole or not at all.
+    """Return the counts, after writing the labels of `images` into `folder`, which appears whole or not at all.
 
     `format` is coco, voc, yolo or label-studio; `split` names the list (`train` if not given). Which boxes: see
     `labels.select.Choice`. `folder` must be new or empty, or one that was written here before and is unchanged since: that one
@@ -44,15 +44,15 @@ def write_labels(
     """
     check_format(format)
     folder = Path(folder)
-    labels = select(predictions, pictures, Choice(min_score, boxes_per_class, untagged), split_name(split))
-    if not labels.pictures:
-        raise DataError("there are no pictures to label. Choose another --split.")
-    counts = {"format": format, "min_score": min_score, **summary(labels), "turned_pictures": turned(labels.pictures)}
+    labels = select(predictions, images, Choice(min_score, boxes_per_class, untagged), split_name(split))
+    if not labels.images:
+        raise DataError("there are no images to label. Choose another --split.")
+    counts = {"format": format, "min_score": min_score, **summary(labels), "turned_images": turned(labels.images)}
     with _whole(folder) as partial:
         files = _writer(format, folder.resolve().name, model_version)(labels, partial)
         manifest = {"kind": _KIND, "digest": digest(partial), **counts}
         (partial / MANIFEST).write_text(json.dumps(manifest, indent=1) + "\n", encoding="ascii")
-    places = {"folder": str(folder), "files": files, "picture_root": str(picture_root(labels.pictures))}
+    places = {"folder": str(folder), "files": files, "image_root": str(image_root(labels.images))}
     return {**places, **counts}
 
 

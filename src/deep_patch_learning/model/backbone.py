@@ -5,7 +5,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor, nn
 
-from deep_patch_learning.model.fused import run
+from deep_patch_learning.model.kernels.fused import run
 from deep_patch_learning.model.padding import PaddingGuard
 
 

@@ -6,8 +6,6 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-from deep_patch_learning.boxes import area
-
 
 class PatchRows(NamedTuple):
     """Where the patches of each image stand among all: `places` (I, M) in their order, -1 beyond an image's last.
@@ -66,13 +64,3 @@ def by_patch(values: Tensor, rows: PatchRows, patches: int) -> Tensor:
     flat = rows.places.where(rows.there, patches).flatten()
     found = values.new_zeros(patches + 1, *values.shape[2:]).index_copy(0, flat, values.flatten(0, 1))
     return found[:patches]
-
-
-def overlaps(boxes: Tensor, others: Tensor) -> Tensor:
-    """Return the IoU (..., M, S) of boxes (..., M, 4) and others (..., S, 4); 0 where both are empty."""
-    mine, theirs = boxes[..., :, None, :], others[..., None, :, :]
-    low, high = torch.maximum(mine[..., :2], theirs[..., :2]), torch.minimum(mine[..., 2:], theirs[..., 2:])
-    wide, tall = (high - low).clamp(min=0).unbind(-1)  # (..., M, S)
-    shared = wide * tall
-    joined = area(mine) + area(theirs) - shared
-    return shared / joined.clamp(min=torch.finfo(joined.dtype).tiny)

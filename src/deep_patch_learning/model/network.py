@@ -1,6 +1,6 @@
 """The network of the paper's architecture figure, composed of the parts that are handed in."""
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor, nn
@@ -10,7 +10,6 @@ from deep_patch_learning.model.backbone import Backbone
 from deep_patch_learning.model.by_image import patch_rows
 from deep_patch_learning.model.classification import ClassificationHead
 from deep_patch_learning.model.discovery import DiscoveryHead
-from deep_patch_learning.model.refinement import Refinement, RefinementScores
 
 HEADS = ("classification", "discovery")  # the paper's
 ALL_HEADS = (*HEADS, "refinement")
@@ -20,14 +19,14 @@ class Scores(NamedTuple):
     """What the network says: raw scores, no sigmoid. A head that is not there leaves None.
 
     `classification` (I, C) and `discovery` (I, C) per image; `patches` (P, C) the discovery head's score of each patch;
-    `parts` (P, N) the response of each part filter; `refinement` what the heads beyond the paper say.
+    `parts` (P, N) the response of each part filter; `refinement` the `RefinementScores` of heads beyond the paper.
     """
 
     classification: Tensor | None
     discovery: Tensor | None
     patches: Tensor | None
     parts: Tensor | None
-    refinement: RefinementScores | None = None
+    refinement: Any = None
 
 
 class DeepPatchNet(nn.Module):
@@ -40,7 +39,7 @@ class DeepPatchNet(nn.Module):
         patch_features: nn.Module,
         classification: ClassificationHead | None,
         discovery: DiscoveryHead | None,
-        refinement: Refinement | None = None,
+        refinement: nn.Module | None = None,
         cells: int = 1,
     ) -> None:
         super().__init__()

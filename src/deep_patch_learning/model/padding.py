@@ -1,7 +1,7 @@
 """Images of different sizes in one batch, each computed as if it were alone.
 
 Images are padded with zeros at the right and bottom. Without care the first convolution's bias would fill that padding
-and later layers would mix it into the picture's edge. `PaddingGuard` zeroes everything beyond each image's own edge in
+and later layers would mix it into the image's edge. `PaddingGuard` zeroes everything beyond each image's own edge in
 front of every layer that looks at neighbours, which is what zero padding does for a single image.
 """
 

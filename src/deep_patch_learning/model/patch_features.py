@@ -5,7 +5,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from deep_patch_learning.model.backbone import freeze_norms
-from deep_patch_learning.model.fused import run
+from deep_patch_learning.model.kernels.fused import run
 
 
 class FullyConnected(nn.Module):

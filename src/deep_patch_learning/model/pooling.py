@@ -24,15 +24,15 @@ class SpatialPyramidPooling(nn.Module):
     def forward(self, maps: Tensor, patches: Tensor, patch_image: Tensor) -> Tensor:
         """Return (P, D, size, size) from maps (I, D, h, w), patches (P, 4) in pixels and their images' indices (P,)."""
         if maps.is_cuda and HAS_TRITON and maps.dtype != torch.float64:
-            from deep_patch_learning.model.pooling_gpu import roi_max_pool
+            from deep_patch_learning.model.kernels.pooling_gpu import roi_max_pool
 
             return roi_max_pool(maps, patches, patch_image, self.size, 1.0 / self.stride)
         # half precision cannot hold pixel coordinates exactly, so pooling is done in single (or double) precision
         precise = maps if maps.dtype == torch.float64 else maps.float()
         rois = torch.cat((patch_image[:, None].to(precise.dtype), patches.to(precise.dtype)), dim=1)  # (P, 5)
         if maps.device.type == "cpu" and HAS_NUMBA and not torch.jit.is_tracing():
-            from deep_patch_learning.model.pooling_cpu import pays
-            from deep_patch_learning.model.pooling_cpu import roi_max_pool as pool_on_cpu
+            from deep_patch_learning.model.kernels.pooling_cpu import pays
+            from deep_patch_learning.model.kernels.pooling_cpu import roi_max_pool as pool_on_cpu
 
             if pays(precise, len(rois), self.size):  # the same numbers, sooner
                 return pool_on_cpu(precise, rois, self.size, 1.0 / self.stride).to(maps.dtype)

@@ -26,12 +26,12 @@ from typing import BinaryIO, overload
 
 import numpy as np
 
+from deep_patch_learning.common.errors import DataError, DplError
 from deep_patch_learning.data.images import read_image
-from deep_patch_learning.errors import DataError, DplError
 from deep_patch_learning.patches.claims import claims_in
 from deep_patch_learning.patches.generator import PatchGenerator
+from deep_patch_learning.patches.preparation import single_threaded_opencv
 from deep_patch_learning.patches.records import pack_record, read_count, read_record, records
-from deep_patch_learning.patches.threads import single_threaded_opencv
 
 LOOK_AGAIN = 1.0  # seconds between looks for other processes' records
 ASK_AGAIN = 0.05  # seconds between looks at an image that another process or thread is making

@@ -5,15 +5,15 @@ from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
 
-from deep_patch_learning.errors import DataError, did_you_mean
-from deep_patch_learning.patches.edge_boxes import EdgeBoxes
-from deep_patch_learning.patches.selective_search import SelectiveSearch
+from deep_patch_learning.common.errors import DataError, did_you_mean
+from deep_patch_learning.patches.edge_boxes.search import EdgeBoxes
+from deep_patch_learning.patches.selective_search.search import SelectiveSearch
 from deep_patch_learning.patches.sliding_window import SlidingWindow
 
 
 @runtime_checkable
 class PatchGenerator(Protocol):
-    """Picture -> boxes.
+    """Image -> boxes.
 
     A call takes (H, W, 3) uint8 RGB and returns (P, 4) uint16 boxes (x1, y1, x2, y2), half-open: at least one of
     them, all different, inside the image, of at least one pixel, best first. The same image always gives the same

@@ -5,7 +5,7 @@ from typing import ClassVar
 
 import numpy as np
 
-from deep_patch_learning.patches.picture import checked
+from deep_patch_learning.patches.preparation import checked
 
 STEP = 32
 SIDES = tuple(STEP * times for times in range(2, 9))
@@ -15,8 +15,8 @@ SIDES = tuple(STEP * times for times in range(2, 9))
 class SlidingWindow:
     """Square windows of 32 x {2, ..., 8} pixels at steps of 32, largest first.
 
-    Windows start at the left and top edge and end inside the picture. A window larger than the picture is cut to it;
-    a picture smaller than every window gives the picture itself.
+    Windows start at the left and top edge and end inside the image. A window larger than the image is cut to it;
+    an image smaller than every window gives the image itself.
     """
 
     name: ClassVar[str] = "sliding-window"
@@ -31,7 +31,7 @@ class SlidingWindow:
         found = []
         for side in reversed(SIDES):
             if side > max(height, width) and side != SIDES[0]:
-                continue  # a smaller window already covers as much of this picture
+                continue  # a smaller window already covers as much of this image
             x, y = np.meshgrid(_places(side, width), _places(side, height))
             x1, y1 = x.ravel(), y.ravel()
             found.append(np.stack([x1, y1, np.minimum(x1 + side, width), np.minimum(y1 + side, height)], axis=1))

@@ -1,1 +1,1 @@
-"""Numbers + pictures -> a page: one self-contained HTML file that shows what a training learned."""
+"""Numbers + images -> a page: one self-contained HTML file that shows what a training learned."""

@@ -11,7 +11,7 @@ NO_MARKUP = Markup("")
 TERMS = ("classification", "discovery", "two_stream", "refinement", "boxes")  # those with a colour of their own
 MOST_POINTS = 120  # of a curve; longer logs are averaged over neighbours
 
-_NO_TERMS = {"step", "visits", "loss", "learning_rate", "seconds"}  # what a log says beside the terms of the loss
+_NO_TERMS = {"step", "samples", "loss", "learning_rate", "seconds"}  # what a log says beside the terms of the loss
 # the SVG's own coordinates: room for the read-out under the legend, and for the ticks
 _READ_OUT, _RIGHT, _BOTTOM, _LEFT = 24, 14, 44, 46
 _LEGEND_ROW, _LETTER = 20, 6.6

@@ -8,13 +8,13 @@ from typing import NamedTuple
 import numpy as np
 
 from deep_patch_learning.data.dataset import ABSENT, PRESENT, UNKNOWN
-from deep_patch_learning.prediction import Prediction
+from deep_patch_learning.inference.prediction import Prediction
 
 SURE = 0.5  # from this certainty on: half of the way from the threshold to 0 or to 1
 
 
 class Counts(NamedTuple):
-    """Pictures in which the network is sure of what the tag says, unsure, and sure of the opposite."""
+    """Images in which the network is sure of what the tag says, unsure, and sure of the opposite."""
 
     agrees: int
     unsure: int
@@ -22,20 +22,20 @@ class Counts(NamedTuple):
 
     @property
     def total(self) -> int:
-        """Return the number of pictures counted."""
+        """Return the number of images counted."""
         return sum(self)
 
 
 class Doubt(NamedTuple):
-    """A picture and a class of it, as indices."""
+    """An image and a class of it, as indices."""
 
-    picture: int
+    image: int
     class_index: int
 
 
 @dataclass(frozen=True)
 class Opinions:
-    """Both opinions on I pictures and C classes: `probabilities`, `thresholds` and `labels`, each (I, C)."""
+    """Both opinions on I images and C classes: `probabilities`, `thresholds` and `labels`, each (I, C)."""
 
     probabilities: np.ndarray
     thresholds: np.ndarray
@@ -43,7 +43,7 @@ class Opinions:
 
     @classmethod
     def of(cls, predictions: Sequence[Prediction], labels: np.ndarray) -> "Opinions":
-        """Return the opinions of predictions on pictures with these labels (I, C)."""
+        """Return the opinions of predictions on images with these labels (I, C)."""
         shape = labels.shape
         probabilities = np.array([one.probabilities for one in predictions]).reshape(shape)
         thresholds = np.array([thresholds_of(one) for one in predictions]).reshape(shape)
@@ -57,20 +57,20 @@ class Opinions:
         return above / np.maximum(room, np.finfo(float).tiny)
 
     def counts(self, class_index: int, label: int) -> Counts:
-        """Return how sure the network is of one class in the pictures whose tag is `label`, PRESENT or ABSENT."""
+        """Return how sure the network is of one class in the images whose tag is `label`, PRESENT or ABSENT."""
         sign = 1 if label == PRESENT else -1
         certainty = sign * self.certainty[self.labels[:, class_index] == label, class_index]
         agrees, against = int((certainty >= SURE).sum()), int((certainty <= -SURE).sum())
         return Counts(agrees, len(certainty) - agrees - against, against)
 
     def best(self, class_index: int, count: int) -> list[int]:
-        """Return the pictures tagged with the class whose probability is highest, the highest first."""
+        """Return the images tagged with the class whose probability is highest, the highest first."""
         return self._ranked(class_index, PRESENT, -1)[:count]
 
     def worst(self, class_index: int, count: int) -> list[int]:
-        """Return `count` pictures: tagged ones of lowest probability, then untagged ones of highest, half of each.
+        """Return `count` images: tagged ones of lowest probability, then untagged ones of highest, half of each.
 
-        Where one kind is short, the other fills its places. Pictures whose tag is unknown are neither.
+        Where one kind is short, the other fills its places. Images whose tag is unknown are neither.
         """
         tagged, untagged = self._ranked(class_index, PRESENT, 1), self._ranked(class_index, ABSENT, -1)
         from_tagged = min(len(tagged), max(count - count // 2, count - len(untagged)))

@@ -8,10 +8,10 @@ from pathlib import Path
 from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 
+from deep_patch_learning.common.atomic_files import write_whole
 from deep_patch_learning.report.figures import NO_MARKUP
-from deep_patch_learning.report.pictures import Card
+from deep_patch_learning.report.images import Card
 from deep_patch_learning.report.tables import Table
-from deep_patch_learning.whole_files import write_whole
 
 
 @dataclass(frozen=True)
@@ -34,7 +34,7 @@ class Notice:
 
 @dataclass(frozen=True)
 class CardGroup:
-    """Pictures that belong together, shown of a `total`; `empty` is said where there are none."""
+    """Images that belong together, shown of a `total`; `empty` is said where there are none."""
 
     title: str
     note: str
@@ -44,8 +44,8 @@ class CardGroup:
 
 
 @dataclass(frozen=True)
-class ClassPictures:
-    """The best and the worst pictures of one class, and in a few words how good it is."""
+class ClassImages:
+    """The best and the worst images of one class, and in a few words how good it is."""
 
     name: str
     class_index: int
@@ -66,7 +66,7 @@ class Crop:
 
 @dataclass(frozen=True)
 class Reason:
-    """A picture with a tag that was given, and the patches of the part filters that gave it, strongest first."""
+    """An image with a tag that was given, and the patches of the part filters that gave it, strongest first."""
 
     card: Card
     summary: str
@@ -100,7 +100,7 @@ class Report:
     per_class: Table | None = None
     doubts: tuple[CardGroup, ...] = ()
     doubts_note: str = ""
-    by_class: tuple[ClassPictures, ...] = ()
+    by_class: tuple[ClassImages, ...] = ()
     by_class_note: str = ""
     sample: CardGroup | None = None
     reasons: tuple[Reason, ...] = ()
@@ -113,7 +113,7 @@ class Report:
     versions: Mapping[str, str] = field(default_factory=dict)
     command: str = ""
     footer: str = ""
-    frame: float = 4 / 3  # width by height of the space for a picture
+    frame: float = 4 / 3  # width by height of the space for an image
 
 
 def render(report: Report) -> str:

@@ -7,18 +7,18 @@ from typing import NamedTuple
 import numpy as np
 from PIL import Image
 
-from deep_patch_learning.predict import Model, Picture
+from deep_patch_learning.inference.model import ImageInput, Model
 
 CROP_SIDE = 96
 
 
 class StrongPatch(NamedTuple):
-    """A patch that a filter responds to: its picture, its box there, the response summed over scales, and its pixels.
+    """A patch that a filter responds to: its image, its box there, the response summed over scales, and its pixels.
 
     `crop` has its longest side at CROP_SIDE pixels.
     """
 
-    picture: str
+    image: str
     box: tuple[int, int, int, int]
     response: float
     crop: Image.Image
@@ -39,24 +39,24 @@ class FilterPatches:
 
 
 def strongest_patches(
-    model: Model, pictures: Iterable[Picture], filters: int = 12, per_filter: int = 8
+    model: Model, images: Iterable[ImageInput], filters: int = 12, per_filter: int = 8
 ) -> list[FilterPatches]:
-    """Return the patches that the most telling part filters respond to most, at most one patch of a picture per filter.
+    """Return the patches that the most telling part filters respond to most, at most one patch of an image per filter.
 
     A filter speaks for the class whose score it moves most through the pyramid's whole-image cell: the classifier's
-    weight there, times the standard deviation over the pictures of the filter's maximum. The strongest filter of each
-    class comes first, then the others by strength. Of equal responses the earlier picture and patch win. A network
+    weight there, times the standard deviation over the images of the filter's maximum. The strongest filter of each
+    class comes first, then the others by strength. Of equal responses the earlier image and patch win. A network
     without classification head has no part filters, and gives an empty list.
     """
     head = model.network.classification
     if head is None:
         return []
     podium = _Podium(head.part_filters.out_features, per_filter)
-    greatest = []  # of each picture: (N,)
-    for picture in pictures:
-        responses = model.scores([picture])[0].parts  # (P, N)
+    greatest = []  # of each image: (N,)
+    for image in images:
+        responses = model.scores([image])[0].parts  # (P, N)
         if responses is not None and len(responses):
-            greatest.append(podium.offer(picture, responses))
+            greatest.append(podium.offer(image, responses))
     if not greatest:
         return []
     count = head.part_filters.out_features
@@ -83,22 +83,22 @@ def choose_filters(moves: np.ndarray, count: int) -> list[int]:
 
 
 class _Podium:
-    """The best patches of every filter so far: pictures are seen once, one after the other, and not kept."""
+    """The best patches of every filter so far: images are seen once, one after the other, and not kept."""
 
     def __init__(self, filters: int, places: int) -> None:
         self.places = places
         self.standing: list[list[StrongPatch]] = [[] for _ in range(filters)]
         self.bar = np.full(filters, -np.inf)  # what a response must exceed to stand here
 
-    def offer(self, picture: Picture, responses: np.ndarray) -> np.ndarray:
-        """Return the greatest response of each filter (N,), after giving the picture its places."""
+    def offer(self, image: ImageInput, responses: np.ndarray) -> np.ndarray:
+        """Return the greatest response of each filter (N,), after giving the image its places."""
         winner = responses.argmax(axis=0)  # (N,) the first of equals
         greatest = responses[winner, np.arange(responses.shape[1])]
         for index in np.flatnonzero(greatest > self.bar).tolist():
-            box = tuple(int(value) for value in picture.patches[winner[index]])
+            box = tuple(int(value) for value in image.patches[winner[index]])
             row = self.standing[index]
-            row.append(StrongPatch(picture.name, box, float(greatest[index]), crop(picture.image, box)))  # type: ignore[arg-type]
-            row.sort(key=lambda patch: -patch.response)  # stable: the earlier picture stays ahead of its equal
+            row.append(StrongPatch(image.name, box, float(greatest[index]), crop(image.image, box)))  # type: ignore[arg-type]
+            row.sort(key=lambda patch: -patch.response)  # stable: the earlier image stays ahead of its equal
             del row[self.places :]
             if len(row) == self.places:
                 self.bar[index] = row[-1].response

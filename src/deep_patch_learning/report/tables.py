@@ -12,7 +12,7 @@ from deep_patch_learning.report.figures import NO_MARKUP, bar, stacked_bar
 from deep_patch_learning.report.opinions import Counts, Opinions
 
 NOTHING = "–"
-WHAT, WHERE = "what", "where"  # classification says what is in a picture, discovery where
+WHAT, WHERE = "what", "where"  # classification says what is in an image, discovery where
 
 # the figures a report knows by name: key, title, kind
 TITLES: dict[str, tuple[str, str]] = {
@@ -61,7 +61,7 @@ def percent(value: Any) -> str:
 
 
 def class_table(classes: Sequence[str], figures: Mapping[str, Any]) -> Table:
-    """Return the figures of each class and their mean, from what `verbs.measure` gives; one not given has no column."""
+    """Return the figures of each class and their mean, from what `measure` gives; one not given has no column."""
     shown = [column for column in _PER_CLASS if column[0] in figures]
     positives = figures.get("positives", {})
     rows = []
@@ -71,14 +71,14 @@ def class_table(classes: Sequence[str], figures: Mapping[str, Any]) -> Table:
         rows.append((Cell(name), *cells, Cell(str(positives.get(name, NOTHING)))))
     means = [(figures.get(mean), kind) for *_, kind, mean in shown]
     mean = (Cell("all"), *(Cell(percent(value), bar(value, kind) if kind else NO_MARKUP) for value, kind in means))
-    columns = ("class", *(title for _, title, _, _ in shown), "pictures")
-    return Table(columns, tuple(rows), (*mean, Cell(str(figures.get("pictures", NOTHING)))), by_class=True)
+    columns = ("class", *(title for _, title, _, _ in shown), "images")
+    return Table(columns, tuple(rows), (*mean, Cell(str(figures.get("images", NOTHING)))), by_class=True)
 
 
 def trust_table(classes: Sequence[str], figures: Mapping[str, Any], opinions: Opinions) -> Table:
-    """Return of each class its AP, its CorLoc where boxes are known, and in how many pictures the network is sure.
+    """Return of each class its AP, its CorLoc where boxes are known, and in how many images the network is sure.
 
-    The pictures with the tag and those without stand apart; each cell counts sure, unsure and sure of the opposite.
+    The images with the tag and those without stand apart; each cell counts sure, unsure and sure of the opposite.
     """
     shown = [column for column in _PER_CLASS if column[2] and column[0] in figures]
     counts = {label: [opinions.counts(c, label) for c in range(len(classes))] for label in (PRESENT, ABSENT)}

@@ -1,4 +1,4 @@
-"""Why a tag was given: the patches and part filters that the score of one class in one picture is made of."""
+"""Why a tag was given: the patches and part filters that the score of one class in one image is made of."""
 
 from dataclasses import dataclass
 from typing import Any, NamedTuple
@@ -7,7 +7,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from deep_patch_learning.predict import Model, Picture
+from deep_patch_learning.inference.model import ImageInput, Model
 
 
 class FilterShare(NamedTuple):
@@ -20,7 +20,7 @@ class FilterShare(NamedTuple):
 
 @dataclass(frozen=True)
 class Reasons:
-    """The score of one class in one picture, taken apart.
+    """The score of one class in one image, taken apart.
 
     `score` is the classification head's, `filters` what its part filters add to it, most first; None and nothing
     without that head. `patch` is the patch (an index) that the discovery head scores highest for the class, `patch_score` its
@@ -48,8 +48,8 @@ class Reasons:
         return -sum(one.added for one in self.filters if one.added < 0)
 
 
-def reasons(model: Model, picture: Picture, class_index: int) -> Reasons:
-    """Return why the network gives a class its score in a picture.
+def reasons(model: Model, image: ImageInput, class_index: int) -> Reasons:
+    """Return why the network gives a class its score in an image.
 
     The classification score is a sum over part filters and cells of the pyramid: weight times greatest response. It is
     taken apart exactly, at each scale, and the parts are averaged over scales as the score is.
@@ -62,7 +62,7 @@ def reasons(model: Model, picture: Picture, class_index: int) -> Reasons:
 
     hook = None if head is None else head.register_forward_hook(note)
     try:
-        scores = model.scores([picture])[0]
+        scores = model.scores([image])[0]
     finally:
         if hook is not None:
             hook.remove()

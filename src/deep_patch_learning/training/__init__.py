@@ -1,1 +1,1 @@
-"""Training: recipe (what), loop (how), checkpoint and run folder (what is kept)."""
+"""Training: samples -> loop -> run folder; early stopping, several ranks, distillation, self-training."""

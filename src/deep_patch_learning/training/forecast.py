@@ -6,14 +6,14 @@ from collections.abc import Callable
 
 import torch
 
-WARMING_UP = 3  # steps in which a device chooses its kernels and pictures are decoded for the first time
+WARMING_UP = 3  # steps in which a device chooses its kernels and images are decoded for the first time
 TIMED = 7  # steps after them
 
 
 class Forecast:
     """Told of every step, it returns once, after `WARMING_UP` + `TIMED` of them, the seconds that are left.
 
-    Steps differ, since their scale is drawn, so that the figure is rough. Measurements on held-out pictures come on top of it.
+    Steps differ, since their scale is drawn, so that the figure is rough. Measurements on held-out images come on top of it.
     """
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:

@@ -1,4 +1,4 @@
-"""The training loop: visits -> views -> network -> losses -> step, and a run folder that survives any kill."""
+"""The training loop: samples -> views -> network -> losses -> step, and a run folder that survives any kill."""
 
 import logging
 import os
@@ -14,31 +14,24 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from deep_patch_learning.data.batch import Batch
-from deep_patch_learning.data.dataset import TaggedPictures
-from deep_patch_learning.data.store import PictureStore
-from deep_patch_learning.data.transforms import Layout, lay_out, render, shape_of
-from deep_patch_learning.devices import usable_device, usable_precision
-from deep_patch_learning.errors import TrainingError
-from deep_patch_learning.losses import HeadLosses
+from deep_patch_learning.common.devices import usable_device, usable_precision
+from deep_patch_learning.common.errors import TrainingError
+from deep_patch_learning.common.progress import bar, console
+from deep_patch_learning.data.batch import Batch, Layout, lay_out, render, shape_of
+from deep_patch_learning.data.dataset import TaggedImages
+from deep_patch_learning.data.store import ImageStore, prefetch
 from deep_patch_learning.model.backbone import Backbone
-from deep_patch_learning.model.build import build_network
+from deep_patch_learning.model.backbones.weights import FilledLayers
 from deep_patch_learning.model.network import ALL_HEADS
-from deep_patch_learning.model.weights import FilledLayers
-from deep_patch_learning.progress import bar, console
-from deep_patch_learning.training.checkpoint import (
-    read_checkpoint,
-    restore_network,
-    restore_optimiser,
-    save_checkpoint,
-)
-from deep_patch_learning.training.early_stop import HeldOut
-from deep_patch_learning.training.recipe import Recipe, recipe_refinement
-from deep_patch_learning.training.run import RunFolder
-from deep_patch_learning.training.team import Team
-from deep_patch_learning.training.visits import Visit, VisitPlan, ahead, draw_patches
+from deep_patch_learning.recipe.build import build_network, recipe_losses
+from deep_patch_learning.recipe.recipe import Recipe
+from deep_patch_learning.runs.checkpoint import read_checkpoint, restore_network, restore_optimiser, save_checkpoint
+from deep_patch_learning.runs.folder import RunFolder
+from deep_patch_learning.training.early_stopping import HeldOut
+from deep_patch_learning.training.ranks import Ranks
+from deep_patch_learning.training.samples import Sample, SamplePlan, draw_patches
 
-Pass = tuple[Layout, Tensor, list[Visit]]
+Pass = tuple[Layout, Tensor, list[Sample]]
 
 
 @dataclass(frozen=True)
@@ -90,7 +83,7 @@ class Trainer:
     def __init__(
         self,
         recipe: Recipe,
-        pictures: TaggedPictures,
+        images: TaggedImages,
         patches: Sequence[np.ndarray],
         run: RunFolder,
         device: str = "auto",
@@ -99,19 +92,19 @@ class Trainer:
         devices: int = 1,
         held_out: HeldOut | None = None,
     ) -> None:
-        if not len(pictures):
-            raise TrainingError("there is no picture to train on. Check --split and the data set.")
-        self.recipe, self.pictures, self.patches, self.run = recipe, pictures, patches, run
+        if not len(images):
+            raise TrainingError("there is no image to train on. Check --split and the data set.")
+        self.recipe, self.dataset, self.patches, self.run = recipe, images, patches, run
         self.writing = writing or Writing()
         self.held_out = held_out
-        self.labels = torch.from_numpy(pictures.labels)
-        self.losses = HeadLosses(recipe.reduction, recipe.unknown, recipe_refinement(recipe))
+        self.labels = torch.from_numpy(images.labels)
+        self.losses = recipe_losses(recipe)
         torch.manual_seed(recipe.seed)
         self.filled: FilledLayers | None = None
         if network is None:
             network, self.filled = build_network(
                 recipe.backbone,
-                len(pictures.classes),
+                len(images.classes),
                 recipe.heads,
                 recipe.filters,
                 recipe.bands,
@@ -132,11 +125,11 @@ class Trainer:
             )
         backbone.freeze(recipe.frozen_stages)
         self.fabric = _fabric(device, recipe.precision, devices)
-        self.team = Team(self.fabric)
-        self.images = PictureStore(pictures, self.fabric.device)
+        self.ranks = Ranks(self.fabric)
+        self.images = ImageStore(images, self.fabric.device)
         shapes = [shape_of(*size, recipe.shapes) for size in self.images.sizes] if recipe.shapes else None
-        self.plan = VisitPlan(len(pictures), recipe, shapes)
-        self.team.check(len(self.plan.passes_of(0)))
+        self.plan = SamplePlan(len(images), recipe, shapes)
+        self.ranks.check(len(self.plan.passes_of(0)))
         on_gpu = self.fabric.device.type == "cuda"
         if on_gpu:
             self.bare.to(memory_format=torch.channels_last)
@@ -155,8 +148,8 @@ class Trainer:
             self.step, tensors, numbers = read_checkpoint(self.run.checkpoint)
             restore_network(self.bare, tensors, self.run.checkpoint)
             restore_optimiser(self.optimiser, tensors, numbers)
-        self.team.wait()  # until all have read what the first may soon write over
-        if self.team.first:
+        self.ranks.wait()  # until all have read what the first may soon write over
+        if self.ranks.first:
             self.run.cut_log(self.step)
         self._logged_at = self.step
         return self.step
@@ -168,7 +161,7 @@ class Trainer:
 
     def fit(self, on_step: Callable[[Progress], None] | None = None) -> bool:
         """Train to the end and return True, or False when asked to stop early; the state is saved either way."""
-        with self.run.locked() if self.team.first else nullcontext():
+        with self.run.locked() if self.ranks.first else nullcontext():
             return self._fit(on_step)
 
     def _fit(self, on_step: Callable[[Progress], None] | None) -> bool:
@@ -184,7 +177,7 @@ class Trainer:
             threads = 4 if self.fabric.device.type == "cuda" and self.images.place == "host" else 0
             self._measure_if_due()  # a kill may have come between the step and its measurement
             steps = range(self.step, self.step if self.finished else self.recipe.total_steps)
-            for passes in ahead(self._prepare, steps, threads=threads):
+            for passes in prefetch(self._prepare, steps, threads=threads):
                 self._take_step(passes)
                 to_log = self.step % self.writing.log_steps == 0 or self.step == self.recipe.total_steps
                 if to_log:
@@ -195,8 +188,8 @@ class Trainer:
                 if self.finished:
                     break
                 due = time.monotonic() - last_saved >= self.writing.checkpoint_seconds
-                if self.team.size == 1 or to_log:  # several processes agree now and then only, since it costs a wait
-                    stopping, due = self.team.any(stop.is_set(), due)
+                if self.ranks.size == 1 or to_log:  # several processes agree now and then only, since it costs a wait
+                    stopping, due = self.ranks.any(stop.is_set(), due)
                     if stopping:
                         break
                     if due:
@@ -205,12 +198,12 @@ class Trainer:
         self.save()
         if not self.finished:
             return False
-        if self.team.first:
+        if self.ranks.first:
             if self.held_out is None:
                 save_checkpoint(self.run.weights, self.step, self.bare)
             else:
                 self.held_out.keep_best()
-        self.team.wait()
+        self.ranks.wait()
         return True
 
     def _measure_if_due(self) -> None:
@@ -221,29 +214,29 @@ class Trainer:
         if self.held_out is None or not self.held_out.is_due(self.step):
             return
         self.save()
-        if self.team.first:
+        if self.ranks.first:
             self.held_out.take(self.step, self.bare)
-        self.ends_early = self.team.any(self.held_out.has_fallen)[0]
+        self.ends_early = self.ranks.any(self.held_out.has_fallen)[0]
 
     def save(self) -> None:
         """Write a checkpoint of this moment, unless the losses since the last one are not finite."""
         self._must_be_finite()
-        if self.team.first:
+        if self.ranks.first:
             save_checkpoint(self.run.checkpoint, self.step, self.bare, self.optimiser)
 
     def _prepare(self, step: int) -> list[Pass]:
-        return [self._lay_out(visits) for visits in self.team.own(self.plan.passes_of(step))]
+        return [self._lay_out(samples) for samples in self.ranks.own(self.plan.passes_of(step))]
 
-    def _lay_out(self, visits: list[Visit]) -> Pass:
+    def _lay_out(self, samples: list[Sample]) -> Pass:
         """Return all of a pass but its pixels."""
-        patches = [self.patches_of(visit) for visit in visits]
-        originals = [_size(self.images[v.picture]) for v in visits]
-        layout = lay_out(originals, patches, visits[0].scale, [v.flip for v in visits], self.recipe.shapes)
-        return _pinned(layout, self.fabric.device), self.labels[[v.picture for v in visits]], visits
+        patches = [self.patches_of(sample) for sample in samples]
+        originals = [_size(self.images[v.image]) for v in samples]
+        layout = lay_out(originals, patches, samples[0].scale, [v.flip for v in samples], self.recipe.shapes)
+        return _pinned(layout, self.fabric.device), self.labels[[v.image for v in samples]], samples
 
-    def patches_of(self, visit: Visit) -> np.ndarray:
-        """Return the patches that a visit looks at, in pixels of the picture."""
-        return draw_patches(self.patches[visit.picture], self.recipe, visit.number)
+    def patches_of(self, sample: Sample) -> np.ndarray:
+        """Return the patches that a sample looks at, in pixels of the image."""
+        return draw_patches(self.patches[sample.image], self.recipe, sample.number)
 
     def _take_step(self, passes: list[Pass]) -> None:
         """Move the weights once, by the mean gradient over the images of all passes."""
@@ -257,15 +250,15 @@ class Trainer:
             try:
                 for number, made in enumerate(passes):
                     # dropout is seeded by the step, so that a resumed run drops what the unbroken one did
-                    torch.manual_seed(_dropout_seed(self.recipe.seed, self.step, self.team.number(number)))
-                    with self.fabric.no_backward_sync(self.network, enabled=self.team.size > 1):
+                    torch.manual_seed(_dropout_seed(self.recipe.seed, self.step, self.ranks.number(number)))
+                    with self.fabric.no_backward_sync(self.network, enabled=self.ranks.size > 1):
                         self._take_pass(*made)
                 break
             except torch.cuda.OutOfMemoryError as error:
                 why = str(error)
             del self._since_log[logged:]
             passes = self._halved(passes, why)
-        self.team.add_gradients(self.bare.parameters())
+        self.ranks.add_gradients(self.bare.parameters())
         if self.recipe.clip_norm:
             self.fabric.clip_gradients(
                 self.network, self.optimiser, max_norm=self.recipe.clip_norm, error_if_nonfinite=False
@@ -274,10 +267,10 @@ class Trainer:
         self.optimiser.zero_grad(set_to_none=True)
         self.step += 1
 
-    def _take_pass(self, layout: Layout, labels: Tensor, visits: list[Visit]) -> None:
+    def _take_pass(self, layout: Layout, labels: Tensor, samples: list[Sample]) -> None:
         """Add the gradient of one pass."""
-        batch = render(layout, [self.images[v.picture] for v in visits], self.fabric.device)
-        terms = self.terms(batch, labels.to(self.fabric.device, non_blocking=True), visits)
+        batch = render(layout, [self.images[v.image] for v in samples], self.fabric.device)
+        terms = self.terms(batch, labels.to(self.fabric.device, non_blocking=True), samples)
         share = len(labels) / self.recipe.batch_images
         self.fabric.backward(torch.stack(list(terms.values())).sum() * share)
         self._since_log.append({name: term.detach() * share for name, term in terms.items()})
@@ -290,10 +283,10 @@ class Trainer:
         if len(largest[2]) == 1:
             patches = max(len(made[0].patches) for made in passes)
             raise TrainingError(
-                f"the device's memory does not hold one picture with {patches} patches ({why.split('.')[0]}). "
-                f"Use fewer, --set max_patches={max(patches // 2, 1)}, or smaller --scales."
+                f"the device's memory does not hold one image with {patches} patches ({why.split('.')[0]}). "
+                f"Use fewer, --set patches_per_sample={max(patches // 2, 1)}, or smaller --scales."
             )
-        self._say_once(f"{len(largest[2])} pictures do not fit the device's memory at once: they pass in halves")
+        self._say_once(f"{len(largest[2])} images do not fit the device's memory at once: they pass in halves")
         halves = [[v[: len(v) // 2], v[len(v) // 2 :]] for _, _, v in passes]
         return [self._lay_out(part) for pair in halves for part in pair if part]
 
@@ -302,7 +295,7 @@ class Trainer:
             self._said.add(words)
             console.print(words, markup=False, style="yellow")
 
-    def terms(self, batch: Batch, labels: Tensor, visits: Sequence[Visit]) -> dict[str, Tensor]:
+    def terms(self, batch: Batch, labels: Tensor, samples: Sequence[Sample]) -> dict[str, Tensor]:
         """Return the named loss terms of one pass; their sum is what training minimises."""
         return self.losses(self.network(batch), labels, batch)
 
@@ -311,17 +304,17 @@ class Trainer:
         steps = self.step - self._logged_at
         names = list(self._since_log[-1])
         sums = torch.stack([torch.stack([terms[name] for terms in self._since_log]).sum() for name in names])
-        means = {name: total / steps for name, total in zip(names, self.team.sum(sums).tolist(), strict=True)}
+        means = {name: total / steps for name, total in zip(names, self.ranks.sum(sums).tolist(), strict=True)}
         self._since_log, self._logged_at = [], self.step
         entry = {
             "step": self.step,
-            "visits": self.step * self.recipe.batch_images,
+            "samples": self.step * self.recipe.batch_images,
             "loss": sum(means.values()),
             **means,
             "learning_rate": self.recipe.rate_at(self.step - 1),
             "seconds": round(time.monotonic() - self._started, 3),
         }
-        if self.team.first:
+        if self.ranks.first:
             self.run.append_log(entry)
         return entry["loss"]
 
@@ -330,7 +323,7 @@ class Trainer:
         # a sum is finite only if every number in it is
         sums = losses + [parameter.detach().double().sum() for parameter in self.bare.parameters()]
         finite = bool(torch.isfinite(torch.stack([value.double() for value in sums])).all())
-        if self.team.any(not finite)[0]:
+        if self.ranks.any(not finite)[0]:
             kept = (
                 "The last checkpoint is kept."
                 if self.run.checkpoint.exists()

@@ -1,4 +1,4 @@
-"""The embedded world: seeded pictures of small drawn objects with known boxes, made without any download.
+"""The embedded world: seeded images of small drawn objects with known boxes, made without any download.
 
 Eight classes are arrangements of the same parts, in the same colours, among loose parts and clutter, so that only
 a whole object tells its class.

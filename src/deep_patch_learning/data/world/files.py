@@ -1,4 +1,4 @@
-"""A world on disk: JPEG pictures and one JSON-lines file with their tags, and their boxes for measuring."""
+"""A world on disk: JPEG images and one JSON-lines file with their tags, and their boxes for measuring."""
 
 import dataclasses
 import json
@@ -7,12 +7,12 @@ from pathlib import Path
 
 from PIL import Image
 
+from deep_patch_learning.common.atomic_files import write_whole
+from deep_patch_learning.common.errors import DataError
 from deep_patch_learning.data.world.scene import World, draw_scene
-from deep_patch_learning.errors import DataError
-from deep_patch_learning.whole_files import write_whole
 
-TEST_START = 500_000  # test pictures are numbered from here, so that they stay the same for any number of others
-_FORMAT = 1  # raised when the same seed no longer draws the same pictures
+TEST_START = 500_000  # test images are numbered from here, so that they stay the same for any number of others
+_FORMAT = 1  # raised when the same seed no longer draws the same images
 
 
 def make_world(
@@ -21,12 +21,12 @@ def make_world(
     test: int = 300,
     seed: int = 0,
     world: World | None = None,
-    on_picture: Callable[[int, int], None] | None = None,
+    on_image: Callable[[int, int], None] | None = None,
 ) -> Path:
-    """Return the path of `world.jsonl`, after writing it and its pictures into `folder`.
+    """Return the path of `world.jsonl`, after writing it and its images into `folder`.
 
-    A world already there and made with the same settings is kept as it is. `on_picture` hears (done, all) after each
-    picture. Each line is one picture: `image`, `tags`, `split`, and `boxes`, which are for measuring only.
+    A world already there and made with the same settings is kept as it is. `on_image` hears (done, all) after each
+    image. Each line is one image: `image`, `tags`, `split`, and `boxes`, which are for measuring only.
     """
     folder, world = Path(folder), world or World()
     listing, settings = folder / "world.jsonl", folder / "settings.json"
@@ -42,15 +42,15 @@ def make_world(
     numbers = [*range(train), *range(TEST_START, TEST_START + test)]
     lines = []
     for done, index in enumerate(numbers, 1):
-        lines.append(_write_picture(folder, seed, index, world))
-        if on_picture is not None:
-            on_picture(done, len(numbers))
+        lines.append(_write_image(folder, seed, index, world))
+        if on_image is not None:
+            on_image(done, len(numbers))
     write_whole(listing, "".join(lines))
     return listing
 
 
-def _write_picture(folder: Path, seed: int, index: int, world: World) -> str:
-    """Return the picture's line of JSON, after writing the picture."""
+def _write_image(folder: Path, seed: int, index: int, world: World) -> str:
+    """Return the image's line of JSON, after writing the image."""
     image, objects = draw_scene(seed, index, world)
     name = f"images/{index:06d}.jpg"
     Image.fromarray(image).save(folder / name, quality=92)

@@ -1,4 +1,4 @@
-"""A pen that draws filled, inked shapes on a canvas larger than the picture, so that edges come out smooth."""
+"""A pen that draws filled, inked shapes on a canvas larger than the image, so that edges come out smooth."""
 
 import math
 from collections.abc import Sequence
@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import cv2
 import numpy as np
 
-SUPERSAMPLE = 3  # canvas pixels along one side of a picture's pixel
+SUPERSAMPLE = 3  # canvas pixels along one side of an image's pixel
 _SHIFT = 4  # cv2 takes sub-pixel points as integers of 1/16 pixel
 
 _TURN = np.linspace(0, 2 * np.pi, 28, endpoint=False)

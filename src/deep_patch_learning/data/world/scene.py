@@ -1,4 +1,4 @@
-"""One picture of the embedded world: a background, clutter, and one to four objects whose boxes are known."""
+"""One image of the embedded world: a background, clutter, and one to four objects whose boxes are known."""
 
 import math
 from collections.abc import Callable
@@ -15,7 +15,7 @@ from deep_patch_learning.data.world.shapes import CLASSES, SHAPES
 
 @dataclass(frozen=True)
 class World:
-    """What the pictures of a world are like. Sizes are shares of the picture's height."""
+    """What the images of a world are like. Sizes are shares of the image's height."""
 
     size: tuple[int, int] = (160, 128)  # width, height
     min_objects: int = 1
@@ -25,7 +25,7 @@ class World:
     largest: float = 0.75
     turn: float = 20.0  # degrees either way
     hidden: float = 0.15  # the most of an object that others may hide
-    cut: float = 0.1  # how often an object may be cut by the picture's border
+    cut: float = 0.1  # how often an object may be cut by the image's border
     min_distractors: int = 4
     max_distractors: int = 9
     min_pieces: int = 1  # objects broken in two, of which one half lies about: no tag speaks of them
@@ -50,7 +50,7 @@ class World:
 
 @dataclass(frozen=True)
 class Placed:
-    """One object of a picture: its class, its box, and the mask (H, W) bool of all of it, hidden pixels too."""
+    """One object of an image: its class, its box, and the mask (H, W) bool of all of it, hidden pixels too."""
 
     tag: str
     box: tuple[int, int, int, int]
@@ -70,26 +70,26 @@ class Sprite:
 
 
 def draw_scene(seed: int, index: int, world: World | None = None) -> tuple[np.ndarray, list[Placed]]:
-    """Return picture `index` of a seed as (H, W, 3) uint8 RGB, and its objects from back to front.
+    """Return image `index` of a seed as (H, W, 3) uint8 RGB, and its objects from back to front.
 
-    Nothing but the seed, the index and the world's settings decides the picture.
+    Nothing but the seed, the index and the world's settings decides the image.
     """
     world = world or World()
     rng = np.random.default_rng((seed, index))
     width, height = world.size
-    picture, behind = draw_background(rng, height, width)
+    image, behind = draw_background(rng, height, width)
     for _ in range(int(rng.integers(world.min_distractors, world.max_distractors + 1))):
-        scatter(picture, behind, world.size, rng)
+        scatter(image, behind, world.size, rng)
     for _ in range(int(rng.integers(world.min_pieces, world.max_pieces + 1))):
-        _lay_piece(picture, behind, world, rng)
+        _lay_piece(image, behind, world, rng)
     placed: list[Placed] = []
     for tag, size in _plan(world, rng):
         sprite = _draw_object(tag, size, behind, world, rng)
         corner = _find_place(sprite, placed, world, rng)
         if corner is not None:
-            lay(picture, sprite, corner, shadow=True)
+            lay(image, sprite, corner, shadow=True)
             placed.append(_placed(tag, sprite, corner, height, width))
-    return finish(picture, rng), placed
+    return finish(image, rng), placed
 
 
 def _plan(world: World, rng: np.random.Generator) -> list[tuple[str, float]]:
@@ -134,7 +134,7 @@ def cut_out(
     reach: float,
     rng: np.random.Generator,
 ) -> Sprite:
-    """Return what `draw` leaves within `reach` units of the origin, one unit being `unit` picture pixels."""
+    """Return what `draw` leaves within `reach` units of the origin, one unit being `unit` image pixels."""
     half = math.ceil(unit * reach) + 2
     canvas = np.zeros((2 * half * SUPERSAMPLE, 2 * half * SUPERSAMPLE, 4), np.uint8)
     cos, sin = math.cos(math.radians(angle)), math.sin(math.radians(angle))
@@ -175,7 +175,7 @@ def _find_place(sprite: Sprite, placed: list[Placed], world: World, rng: np.rand
 
 
 def _clip(pixels: np.ndarray, x: int, y: int, height: int, width: int) -> tuple[np.ndarray, tuple[int, int, int, int]]:
-    """Return the pixels that fall inside the picture when their corner is at (x, y), and the box they fall on."""
+    """Return the pixels that fall inside the image when their corner is at (x, y), and the box they fall on."""
     high, wide = pixels.shape[:2]
     x1, y1, x2, y2 = max(x, 0), max(y, 0), min(x + wide, width), min(y + high, height)
     return pixels[y1 - y : y2 - y, x1 - x : x2 - x], (x1, y1, x2, y2)
@@ -189,23 +189,23 @@ def _placed(tag: str, sprite: Sprite, corner: tuple[int, int], height: int, widt
     return Placed(tag, (int(columns[0]), int(rows[0]), int(columns[-1]) + 1, int(rows[-1]) + 1), mask)
 
 
-def lay(picture: np.ndarray, sprite: Sprite, corner: tuple[int, int], shadow: bool) -> None:
-    """Lay the sprite on the picture (H, W, 3) float32, over a soft shadow if wanted."""
-    height, width = picture.shape[:2]
+def lay(image: np.ndarray, sprite: Sprite, corner: tuple[int, int], shadow: bool) -> None:
+    """Lay the sprite on the image (H, W, 3) float32, over a soft shadow if wanted."""
+    height, width = image.shape[:2]
     x, y = corner
     if shadow:
         around = cv2.copyMakeBorder(sprite.pixels[..., 3], 5, 5, 5, 5, cv2.BORDER_CONSTANT, value=0.0)
         soft = cv2.GaussianBlur(around, (0, 0), 2.0)
         part, (x1, y1, x2, y2) = _clip(soft, x - 5 + 1, y - 5 + 2, height, width)
-        picture[y1:y2, x1:x2] *= 1 - part[..., None] * (0.4 / 255)
+        image[y1:y2, x1:x2] *= 1 - part[..., None] * (0.4 / 255)
     part, (x1, y1, x2, y2) = _clip(sprite.pixels, x, y, height, width)
-    under = picture[y1:y2, x1:x2]
+    under = image[y1:y2, x1:x2]
     under *= 1 - part[..., 3:] * (1 / 255)
     under += part[..., :3]
 
 
-def scatter(picture: np.ndarray, behind: np.ndarray, size: tuple[int, int], rng: np.random.Generator) -> None:
-    """Lay one distractor somewhere on the picture of `size` (width, height)."""
+def scatter(image: np.ndarray, behind: np.ndarray, size: tuple[int, int], rng: np.random.Generator) -> None:
+    """Lay one distractor somewhere on the image of `size` (width, height)."""
     width, height = size
     style = random_style(rng, behind)
     unit = math.exp(rng.uniform(math.log(0.03), math.log(0.14))) * height
@@ -217,10 +217,10 @@ def scatter(picture: np.ndarray, behind: np.ndarray, size: tuple[int, int], rng:
     sprite = cut_out(draw, style, unit, (mirrored, 1.0), rng.uniform(-40, 40), 1.9, rng)
     high, wide = sprite.solid.shape
     corner = (int(rng.integers(-wide // 3, width - wide // 2)), int(rng.integers(-high // 3, height - high // 2)))
-    lay(picture, sprite, corner, shadow=bool(rng.random() < 0.5))
+    lay(image, sprite, corner, shadow=bool(rng.random() < 0.5))
 
 
-def _lay_piece(picture: np.ndarray, behind: np.ndarray, world: World, rng: np.random.Generator) -> None:
+def _lay_piece(image: np.ndarray, behind: np.ndarray, world: World, rng: np.random.Generator) -> None:
     """Lay one half of a broken object somewhere: half an object must not tell the class, only a whole one."""
     width, height = world.size
     size = math.exp(rng.uniform(math.log(world.smallest), math.log(world.largest * 0.8))) * height
@@ -230,7 +230,7 @@ def _lay_piece(picture: np.ndarray, behind: np.ndarray, world: World, rng: np.ra
         int(rng.integers(-wide // 4, width - 3 * wide // 4)),
         int(rng.integers(-high // 4, height - 3 * high // 4)),
     )
-    lay(picture, sprite, corner, shadow=True)
+    lay(image, sprite, corner, shadow=True)
 
 
 def break_in_two(sprite: Sprite, rng: np.random.Generator) -> Sprite:
@@ -255,13 +255,13 @@ def break_in_two(sprite: Sprite, rng: np.random.Generator) -> Sprite:
     return Sprite(_trimmed(sprite.pixels * share[..., None]))
 
 
-def finish(picture: np.ndarray, rng: np.random.Generator) -> np.ndarray:
-    """Return the picture as uint8 with a soft light from one side, a little blur and a little noise."""
-    height, width = picture.shape[:2]
+def finish(image: np.ndarray, rng: np.random.Generator) -> np.ndarray:
+    """Return the image as uint8 with a soft light from one side, a little blur and a little noise."""
+    height, width = image.shape[:2]
     turn, strength = rng.uniform(0, 2 * np.pi), rng.uniform(0.0, 0.16)
     x, y = np.linspace(-1, 1, width, dtype=np.float32)[None], np.linspace(-1, 1, height, dtype=np.float32)[:, None]
     light = rng.uniform(0.94, 1.06) + strength * (x * np.cos(turn) + y * np.sin(turn))
-    lit = picture * light[..., None].astype(np.float32)
+    lit = image * light[..., None].astype(np.float32)
     if rng.random() < 0.5:
         lit = cv2.GaussianBlur(lit, (3, 3), rng.uniform(0.3, 0.6))
     lit += rng.standard_normal((height, width, 1), np.float32) * rng.uniform(1, 5)

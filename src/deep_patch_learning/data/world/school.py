@@ -1,6 +1,6 @@
 """The school of the tiny network: single drawn things, none of them a class of the embedded world.
 
-It is to the tiny network what ImageNet is to the paper's: pictures of one thing each, by which convolutions and patch layers
+It is to the tiny network what ImageNet is to the paper's: images of one thing each, by which convolutions and patch layers
 learn what things look like before they see a tagged scene. The things share the world's parts. Loose parts are classes too, and
 so is a piece: a thing broken in two, or seen from too near.
 """
@@ -190,9 +190,9 @@ _PIECES = 0.35  # the share of lessons that show a piece
 def draw_lesson(seed: int, index: int, size: int = 64) -> tuple[np.ndarray, int]:
     """Return lesson `index` as (size, size, 3) uint8 RGB, and the number of its subject in `SUBJECTS`."""
     rng = np.random.default_rng((seed, 77, index))
-    picture, behind = draw_background(rng, size, size)
+    image, behind = draw_background(rng, size, size)
     for _ in range(int(rng.integers(0, 4))):
-        scatter(picture, behind, (size, size), rng)
+        scatter(image, behind, (size, size), rng)
     is_piece = rng.random() < _PIECES
     names = COMPOSED if is_piece else list(THINGS)
     name = names[int(rng.integers(len(names)))]
@@ -205,8 +205,8 @@ def draw_lesson(seed: int, index: int, size: int = 64) -> tuple[np.ndarray, int]
     # a thing seen from near is shifted so that one of its ends shows
     reach = np.array([wide, high]) * 0.3 if is_near else np.full(2, 0.06 * size)
     shift = rng.uniform(-1, 1, 2) * reach
-    lay(picture, sprite, (round((size - wide) / 2 + shift[0]), round((size - high) / 2 + shift[1])), shadow=True)
-    return finish(picture, rng), len(THINGS) if is_piece else list(THINGS).index(name)
+    lay(image, sprite, (round((size - wide) / 2 + shift[0]), round((size - high) / 2 + shift[1])), shadow=True)
+    return finish(image, rng), len(THINGS) if is_piece else list(THINGS).index(name)
 
 
 def _draw_thing(name: str, unit: float, behind: np.ndarray, rng: np.random.Generator) -> Sprite:

@@ -1,0 +1,38 @@
+"""The errors a user can meet. Each says what was found, where, and the fix.
+
+The command line turns every `DplError` into one line on standard error and exit status 2.
+"""
+
+import difflib
+from collections.abc import Iterable
+
+
+class DplError(Exception):
+    """Something the user can fix; the message holds the place, the finding and the fix."""
+
+
+class DataError(DplError):
+    """A data set, tag file or image that cannot be used as it is."""
+
+
+class ModelError(DplError):
+    """A backbone, head or weight file that does not fit."""
+
+
+class RunError(DplError):
+    """A run folder that is missing, unfinished or made with other settings."""
+
+
+class TrainingError(DplError):
+    """Training cannot go on, such as a loss that is no longer finite."""
+
+
+def did_you_mean(wrong: str, choices: Iterable[str]) -> str:
+    """Return ` Did you mean 'x'?` for the nearest of `choices`, or the list of them when none is near."""
+    choices = [str(choice) for choice in choices]
+    near = difflib.get_close_matches(wrong.lower(), [choice.lower() for choice in choices], n=1, cutoff=0.6)
+    if near:
+        match = next(choice for choice in choices if choice.lower() == near[0])
+        return f" Did you mean '{match}'?"
+    shown = ", ".join(choices[:20]) + (", ..." if len(choices) > 20 else "")
+    return f" Choose one of: {shown}."

@@ -1,0 +1,135 @@
+"""Reading tags: one function for every kind of data set. It never looks at a box; `data/truth.py` does."""
+
+from collections.abc import Callable, Mapping, Sequence
+from enum import Enum
+from pathlib import Path
+
+from deep_patch_learning.common.errors import DataError
+from deep_patch_learning.data.dataset import TaggedImages
+from deep_patch_learning.data.images import IMAGE_SUFFIXES
+from deep_patch_learning.data.readers.coco import read_coco
+from deep_patch_learning.data.readers.csv_tags import read_csv
+from deep_patch_learning.data.readers.folders import read_folders
+from deep_patch_learning.data.readers.json_lines import read_json_lines
+from deep_patch_learning.data.readers.table import TagTable, to_images
+from deep_patch_learning.data.readers.text import near_file
+from deep_patch_learning.data.readers.voc import read_voc
+
+
+class Kind(Enum):
+    """The kinds of data set that can be read."""
+
+    VOC = "VOC folder"
+    COCO = "COCO json"
+    CSV = "CSV"
+    FOLDERS = "folder per class"
+    JSON_LINES = "JSON lines"
+
+
+_READERS: dict[Kind, Callable[[Path], TagTable]] = {
+    Kind.COCO: read_coco,
+    Kind.CSV: read_csv,
+    Kind.FOLDERS: read_folders,
+    Kind.JSON_LINES: read_json_lines,
+}
+
+
+def read_tags(path: str | Path, split: str | Path | None = None, classes: Sequence[str] | None = None) -> TaggedImages:
+    """Return the images of a data set with their tags, present, absent and unknown kept apart.
+
+    The kind is told by looking at `path`: a VOC folder (or a VOCdevkit with one inside), a COCO json, a CSV, a folder
+    per class, or JSON lines. `split` is a VOC list (`train`, `val`, ...), a value of the CSV's or JSON lines' `split`,
+    a first-level folder, or, for every kind, a text file with one image name per line; None takes all images
+    (VOC: `trainval` where there is one). `classes` fixes the classes and their order, and a tag outside them raises
+    `DataError`; when None they are all classes of the data set, whatever the split.
+    """
+    kind, place = recognise(path)
+    wanted = None if split is None else str(split)
+    try:
+        if kind is Kind.VOC:
+            return to_images(read_voc(place, wanted), None, classes)
+        return to_images(_READERS[kind](place), wanted, classes)
+    except OSError as error:  # a folder that may not be entered, a disk that fails
+        found = error.strerror or type(error).__name__
+        raise DataError(f"{error.filename or place}: cannot be read ({found}). Make it readable.") from None
+
+
+WANTED = (
+    "Wanted a VOC folder (with JPEGImages), a COCO .json, a .csv with the header 'image,tags', "
+    "a folder with one folder per class, or a .jsonl"
+)
+
+
+_BY_SUFFIX = {".json": Kind.COCO, ".csv": Kind.CSV, ".jsonl": Kind.JSON_LINES, ".ndjson": Kind.JSON_LINES}
+
+
+def recognise(path: str | Path) -> tuple[Kind, Path]:
+    """Return the kind of data set, and its own place: the VOC folder inside a VOCdevkit, else `path` itself."""
+    path = Path(path)
+    try:
+        if path.is_dir():
+            return _recognise_folder(path)
+        if not path.exists():
+            raise DataError(f"{path}: there is no such file or folder.{near_file(path)} {WANTED}.")
+    except PermissionError:
+        raise DataError(f"{path}: permission denied. Make it readable (chmod u+r).") from None
+    kind = _BY_SUFFIX.get(path.suffix.lower())
+    if kind is None:
+        found = "one image" if path.suffix.lower() in IMAGE_SUFFIXES else f"a file ending in '{path.suffix}'"
+        raise DataError(f"{path}: found {found}, which is not a data set. {WANTED}.")
+    return kind, path
+
+
+def _recognise_folder(folder: Path) -> tuple[Kind, Path]:
+    if (folder / "JPEGImages").is_dir():
+        return Kind.VOC, folder
+    inside = sorted(child for child in folder.iterdir() if not child.name.startswith("."))
+    voc = [child for child in inside if (child / "JPEGImages").is_dir()]
+    if len(voc) == 1:
+        return Kind.VOC, voc[0]
+    if voc:
+        names = ", ".join(child.name for child in voc)
+        raise DataError(f"{folder}: holds {len(voc)} VOC folders ({names}). Give one of them, such as {voc[-1]}.")
+    coco = sorted((folder / "annotations").glob("*.json"))
+    if coco:
+        raise DataError(f"{folder}: holds a COCO data set. Give one of its json files, such as {coco[-1]}.")
+    # Beside a tag file, a folder of images is most likely not a class: better ask than train on a class "images".
+    for child in inside:
+        if child.is_file() and _is_tag_file(child):
+            raise DataError(f"{folder}: a folder with the tag file {child.name} in it. Give that file: {child}.")
+    return Kind.FOLDERS, folder
+
+
+def _is_tag_file(path: Path) -> bool:
+    kind = _BY_SUFFIX.get(path.suffix.lower())
+    if kind is not Kind.CSV:
+        return kind is Kind.JSON_LINES
+    with path.open("rb") as file:
+        header = file.readline(1000).lower()
+    return b"image" in header and b"tags" in header
+
+
+def named_splits(path: str | Path) -> list[str]:
+    """Return the names of the splits that the data itself has, in order: values, folders or VOC's lists."""
+    kind, place = recognise(path)
+    if kind is Kind.VOC:
+        return [file.stem for file in sorted((place / "ImageSets" / "Main").glob("*.txt")) if _is_list_of_ids(file)]
+    if kind is Kind.COCO:
+        return []
+    return sorted({row.split for row in _READERS[kind](place).rows if row.split is not None})
+
+
+def separate(splits: Mapping[str, TaggedImages]) -> dict[str, TaggedImages]:
+    """Return the splits that hold no other one whole: VOC's trainval is no third split beside train and val."""
+    paths = {name: set(part.paths) for name, part in splits.items()}
+    return {
+        name: part
+        for name, part in splits.items()
+        if not any(other != name and paths[other] and paths[other] < paths[name] for other in splits)
+    }
+
+
+def _is_list_of_ids(file: Path) -> bool:
+    """Return whether its first line is an image's id alone; in a class's list a state follows."""
+    with file.open("rb") as lines:
+        return len(lines.readline().split()) == 1

@@ -1,0 +1,91 @@
+"""Where images are found from a folder of labels: links in it, under names that every reader can take. No image is copied."""
+
+import os
+import re
+import unicodedata
+from collections.abc import Sequence
+from pathlib import Path
+
+from PIL import Image
+
+from deep_patch_learning.common.errors import DataError
+from deep_patch_learning.labels.select import LabelledImage
+
+_LONGEST = 180  # bytes of a name, so that it has room for a number and a suffix in the 255 of a file system
+_UNFIT = re.compile(r"[\s/\\\x00-\x1f\x7f-\x9f\ud800-\udfff\"*:<>?|]+")
+_ORIENTATION = 0x0112  # the EXIF tag
+
+
+def image_root(images: Sequence[LabelledImage]) -> Path:
+    """Return the folder that all images lie below: the data set's own where names are paths in it."""
+    roots = {_root_of(image) for image in images}
+    if len(roots) == 1 and (root := roots.pop()) is not None:
+        return root
+    try:
+        return Path(os.path.commonpath([_full(image.path).parent for image in images]))
+    except ValueError:
+        raise DataError("the images lie on several drives. Put them below one folder.") from None
+
+
+def relative_name(image: LabelledImage, root: Path) -> str:
+    """Return the path of an image below `root`, with `/`."""
+    return _full(image.path).relative_to(root).as_posix()
+
+
+def flat_names(images: Sequence[LabelledImage]) -> list[str]:
+    """Return a name of its own for each image, without folders, spaces and suffix: `beach/001.jpg` is `beach_001`.
+
+    Two that would be the same, also on systems that ignore case, get a number: `beach_001_2`.
+    """
+    seen: set[str] = set()
+    names = []
+    for image in images:
+        stem = image.name.removesuffix(image.path.suffix) or image.name
+        plain = file_part(stem, "image")
+        name, number = plain, 1
+        while _key(name) in seen:
+            number += 1
+            name = f"{plain}_{number}"
+        seen.add(_key(name))
+        names.append(name)
+    return names
+
+
+def file_part(text: str, otherwise: str) -> str:
+    """Return a text that may stand in a file's name, `otherwise` where nothing is left of it."""
+    plain = _UNFIT.sub("_", text.lstrip("./\\"))
+    return plain.encode()[-_LONGEST:].decode(errors="ignore") or otherwise
+
+
+def link(place: Path, image: LabelledImage) -> None:
+    """Make `place` a link to an image."""
+    place.parent.mkdir(parents=True, exist_ok=True)
+    place.symlink_to(image.path.absolute())
+
+
+def turned(images: Sequence[LabelledImage]) -> int:
+    """Return how many images lie turned in their files, by their EXIF mark; boxes are those of the upright image."""
+    return sum(_is_turned(image.path) for image in images)
+
+
+def _is_turned(path: Path) -> bool:
+    try:
+        with Image.open(path) as opened:  # reads the header alone
+            return opened.format != "TIFF" and opened.getexif().get(_ORIENTATION, 1) in range(2, 9)
+    except Exception:  # it was read before; a mark that cannot be read does not turn it
+        return False
+
+
+def _full(path: Path) -> Path:
+    return Path(os.path.abspath(path))  # noqa: PTH100 - takes `..` out, follows no link
+
+
+def _root_of(image: LabelledImage) -> Path | None:
+    """Return the folder below which the image's path is its name; None for a name that is no such path."""
+    name, path = Path(image.name), _full(image.path)
+    inside = not name.is_absolute() and ".." not in name.parts and path.parts[-len(name.parts) :] == name.parts
+    return Path(*path.parts[: -len(name.parts)]) if inside else None
+
+
+def _key(name: str) -> str:
+    return unicodedata.normalize("NFC", name).casefold()

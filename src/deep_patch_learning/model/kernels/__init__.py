@@ -1,0 +1,1 @@
+"""Compiled kernels: RoI max-pooling for CPU and GPU, fused convolutions."""

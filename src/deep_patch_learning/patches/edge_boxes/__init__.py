@@ -1,0 +1,1 @@
+"""EdgeBoxes (Zitnick and Dollar, 2014)."""

@@ -1,0 +1,202 @@
+"""Reading the field's own proposal files: Fast R-CNN's `.mat` and Detectron-style `.pkl`."""
+
+import pickle
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from deep_patch_learning.common.errors import DataError, DplError, did_you_mean
+
+READERS = (".mat", ".pkl")
+
+
+def read_proposals(path: str | Path) -> dict[str, np.ndarray]:
+    """Return the boxes (P, 4) uint16 of every image by its name, in this package's convention and the file's order.
+
+    `.mat` is Fast R-CNN's: `boxes`, a cell per image of (y1, x1, y2, x2), 1-based with inclusive corners, and
+    `images`, their names. `.pkl` is Detectron's: a dict of lists `boxes` (x1, y1, x2, y2, 0-based with inclusive
+    corners) and `indexes` or `ids`; where it has `scores`, the best box comes first. A pickle can hold nothing but
+    numbers, texts, lists, dicts and plain arrays here: anything else in it is refused before it runs.
+    """
+    path = Path(path)
+    if not path.is_file():
+        raise DataError(f"{path}: there is no such proposal file. Check the path.")
+    if path.suffix.lower() == ".mat":
+        return _read_mat(path)
+    if path.suffix.lower() == ".pkl":
+        return _read_pkl(path)
+    raise DataError(f"{path}: proposals are read from .mat and .pkl files.{did_you_mean(path.suffix, READERS)}")
+
+
+def _read_mat(path: Path) -> dict[str, np.ndarray]:
+    try:
+        from scipy.io import loadmat
+    except ImportError:
+        raise DplError(f'{path}: reading .mat files needs scipy. Fix: pip install "deep-patch-learning[mat]"') from None
+    try:
+        content = loadmat(path)
+    except NotImplementedError:
+        raise DataError(f"{path}: a MATLAB 7.3 file. Save it again in MATLAB with -v7.") from None
+    except Exception as error:  # scipy raises many kinds on damaged files
+        raise DataError(f"{path}: not a MATLAB file that can be read ({error}). Download it again.") from None
+    _want(path, content, ("boxes", "images"))
+    names = [_text(path, name) for name in content["images"].ravel()]
+    boxes = list(content["boxes"].ravel())
+    _same_length(path, boxes, names)
+    found = {}
+    for name, rows in zip(names, boxes, strict=True):
+        array = _numbers(path, name, rows)
+        found[name] = _whole(path, name, array[:, [1, 0, 3, 2]] - [1, 1, 0, 0])
+    return found
+
+
+def _read_pkl(path: Path) -> dict[str, np.ndarray]:
+    try:
+        with path.open("rb") as file:
+            content = _plain(_Unpickler(file, encoding="latin1").load())
+    except DataError as error:
+        raise DataError(f"{path}: {error}") from None
+    except Exception as error:  # a damaged pickle can raise anything
+        raise DataError(f"{path}: not a pickle that can be read ({error}). Download it again.") from None
+    if not isinstance(content, dict):
+        raise DataError(f"{path}: holds a {type(content).__name__}, wanted a dict with 'boxes' and 'indexes' or 'ids'.")
+    ids = "indexes" if "indexes" in content else "ids"
+    _want(path, content, ("boxes", ids))
+    boxes, names = list(content["boxes"]), [str(name) for name in content[ids]]
+    _same_length(path, boxes, names)
+    scores = list(content.get("scores") or [None] * len(boxes))
+    _same_length(path, scores, names)
+    found = {}
+    for name, rows, marks in zip(names, boxes, scores, strict=True):
+        array = _numbers(path, name, rows) + np.array([0, 0, 1, 1])
+        if marks is not None:
+            best_first = np.argsort(-np.asarray(marks, np.float64).ravel(), kind="stable")
+            if len(best_first) != len(array):
+                raise DataError(f"{path}: image '{name}' has {len(best_first)} scores for {len(array)} boxes.")
+            array = array[best_first]
+        found[name] = _whole(path, name, array)
+    return found
+
+
+def _want(path: Path, content: dict[str, Any], keys: Sequence[str]) -> None:
+    for key in keys:
+        if key not in content:
+            held = ", ".join(sorted(str(name) for name in content if not str(name).startswith("__"))) or "nothing"
+            raise DataError(f"{path}: has no '{key}'; it holds {held}. Is it a proposal file?")
+
+
+def _same_length(path: Path, boxes: Sequence[Any], names: Sequence[str]) -> None:
+    if len(boxes) != len(names):
+        raise DataError(f"{path}: {len(boxes)} lists for {len(names)} images; wanted one for each image.")
+
+
+def _text(path: Path, value: Any) -> str:
+    while isinstance(value, np.ndarray) and value.size == 1:
+        value = value.ravel()[0]
+    if not isinstance(value, str):
+        raise DataError(f"{path}: 'images' holds {value!r}, wanted names. Is it a proposal file?")
+    return str(value)
+
+
+def _numbers(path: Path, name: str, rows: Any) -> np.ndarray:
+    """Return one image's rows as (P, 4) float64."""
+    try:
+        array = np.asarray(rows, np.float64)
+    except (TypeError, ValueError):
+        raise DataError(f"{path}: the boxes of image '{name}' are not numbers.") from None
+    if array.size == 0:
+        return np.zeros((0, 4))
+    if array.ndim != 2 or array.shape[1] != 4:
+        raise DataError(f"{path}: the boxes of image '{name}' are {array.shape}, wanted (P, 4).")
+    return array
+
+
+def _whole(path: Path, name: str, boxes: np.ndarray) -> np.ndarray:
+    """Return half-open boxes in whole pixels, or raise `DataError` at the first that is none."""
+    with np.errstate(invalid="ignore"):
+        good = np.isfinite(boxes).all(axis=1) & (boxes >= 0).all(axis=1) & (boxes <= 65535).all(axis=1)
+        good &= (boxes[:, 2:] > boxes[:, :2]).all(axis=1)
+    if not good.all():
+        row = int(np.flatnonzero(~good)[0])
+        raise DataError(f"{path}: box {row} of image '{name}' is {boxes[row].tolist()} (half-open), which is no box.")
+    return np.concatenate([np.floor(boxes[:, :2]), np.ceil(boxes[:, 2:])], axis=1).astype(np.uint16)
+
+
+class _Dtype:
+    """A pickled numpy dtype: plain numbers, texts or objects only, and nothing of numpy's own unpickling."""
+
+    def __init__(self, code: Any, *_: Any) -> None:
+        self.dtype = np.dtype(str(code))
+        if self.dtype.kind not in "biufSUO":
+            raise DataError(f"holds an array of {code}, wanted plain numbers.")
+
+    def __setstate__(self, state: Any) -> None:
+        if state[1] in ("<", ">"):
+            self.dtype = self.dtype.newbyteorder(state[1])
+
+
+class _Array:
+    """A pickled numpy array, rebuilt from its bytes."""
+
+    value: Any = None
+
+    def __setstate__(self, state: Any) -> None:
+        _, shape, kind, by_column, data = state
+        if kind.dtype.kind == "O":
+            self.value = list(data)
+        else:
+            self.value = _frombuffer(data, kind, shape, "F" if by_column else "C").value
+
+
+def _frombuffer(data: Any, kind: _Dtype, shape: Any, order: str = "C") -> _Array:
+    array = _Array()
+    raw = data.encode("latin1") if isinstance(data, str) else bytes(data)
+    array.value = np.frombuffer(raw, kind.dtype).reshape(shape, order="F" if order == "F" else "C")
+    return array
+
+
+def _scalar(kind: _Dtype, data: Any) -> Any:
+    return _frombuffer(data, kind, ()).value.item()
+
+
+def _latin1(text: str, encoding: str = "latin1") -> bytes:
+    return text.encode("latin1")
+
+
+ALLOWED = {
+    ("multiarray", "_reconstruct"): lambda *_: _Array(),
+    ("multiarray", "scalar"): _scalar,
+    ("numeric", "_frombuffer"): _frombuffer,
+    ("numpy", "ndarray"): _Array,
+    ("numpy", "dtype"): _Dtype,
+    ("_codecs", "encode"): _latin1,
+}
+
+
+class _Unpickler(pickle.Unpickler):
+    """An unpickler whose every callable is one of the few above, none of which runs anything from the file."""
+
+    def find_class(self, module: str, name: str) -> Any:
+        """Return our own stand-in for a part of numpy's arrays, and refuse all else."""
+        numpy_part = module.removeprefix("numpy.core.").removeprefix("numpy._core.")
+        known = ALLOWED.get((numpy_part, name))
+        if known is None or (numpy_part in ("multiarray", "numeric") and not module.startswith("numpy.")):
+            raise DataError(f"asks to run {module}.{name}; only plain numpy arrays are read. Do not trust this file.")
+        return known
+
+    def persistent_load(self, pid: Any) -> Any:
+        """Refuse references to things outside the file."""
+        raise DataError("refers to something outside the file; only plain numpy arrays are read.")
+
+
+def _plain(value: Any) -> Any:
+    """Return the loaded value with its stand-ins replaced by arrays."""
+    if isinstance(value, _Array):
+        return [_plain(part) for part in value.value] if isinstance(value.value, list) else value.value
+    if isinstance(value, dict):
+        return {_plain(key): _plain(part) for key, part in value.items()}
+    if isinstance(value, list | tuple):
+        return [_plain(part) for part in value]
+    return value

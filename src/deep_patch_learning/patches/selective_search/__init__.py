@@ -1,0 +1,1 @@
+"""Selective Search (Uijlings et al., 2013)."""

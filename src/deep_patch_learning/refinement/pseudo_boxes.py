@@ -1,0 +1,105 @@
+"""Pseudo boxes: what a finished run found on the training images, from which the refinement of another learns."""
+
+import json
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from deep_patch_learning.common.atomic_files import write_whole
+from deep_patch_learning.common.errors import RunError
+from deep_patch_learning.refinement.seeds import Seeds
+
+
+class PseudoBoxes(NamedTuple):
+    """The boxes of one image: (B, 4) in its pixels, and their classes (B,)."""
+
+    boxes: np.ndarray
+    classes: np.ndarray
+
+
+def waiting(out: str | Path) -> Path:
+    """Return the file beside the run folder `out` in which boxes wait for their training to begin."""
+    return Path(out).with_name(f"{Path(out).name}-given-boxes.jsonl")
+
+
+def keep_pseudo_boxes(
+    kept: Path, found_before: Path, names: Sequence[str], classes: Sequence[str], given: Sequence[PseudoBoxes]
+) -> None:
+    """Put the boxes of a training that begins into its run folder, unless they are there."""
+    if kept.exists():
+        found_before.unlink(missing_ok=True)
+    elif found_before.exists():
+        found_before.replace(kept)
+    else:
+        write_pseudo_boxes(kept, {}, names, classes, given)
+
+
+def write_pseudo_boxes(
+    path: Path, source: dict[str, Any], names: Sequence[str], classes: Sequence[str], given: Sequence[PseudoBoxes]
+) -> None:
+    """Write where boxes come from and the boxes of all images as JSON lines, whole or not at all."""
+    lines: list[dict[str, Any]] = [{"source": source}]
+    lines += [
+        {
+            "image": name,
+            "boxes": [[classes[c], *map(float, box)] for box, c in zip(one.boxes, one.classes, strict=True)],
+        }
+        for name, one in zip(names, given, strict=True)
+    ]
+    write_whole(path, "".join(json.dumps(line) + "\n" for line in lines))
+
+
+def read_pseudo_boxes(path: Path, names: Sequence[str], classes: Sequence[str]) -> list[PseudoBoxes]:
+    """Return what `write_given` wrote for images of these names, or raise `RunError`."""
+    numbers = {name: number for number, name in enumerate(classes)}
+    try:
+        lines = [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()[1:]]
+        found = {
+            line["image"]: PseudoBoxes(
+                np.array([box[1:] for box in line["boxes"]], np.float32).reshape(-1, 4),
+                np.array([numbers[box[0]] for box in line["boxes"]], np.int64),
+            )
+            for line in lines
+        }
+        return [found[name] for name in names]
+    except (json.JSONDecodeError, KeyError, TypeError, ValueError) as error:
+        raise RunError(f"{path}: is damaged or of other images ({error!r}). Train again in a new folder.") from None
+
+
+def source_of(path: Path) -> dict[str, Any]:
+    """Return where the boxes that `write_given` wrote come from; nothing is known of a damaged file."""
+    try:
+        return json.loads(path.read_text(encoding="utf-8").partition("\n")[0])["source"]
+    except (json.JSONDecodeError, KeyError, TypeError):
+        return {}
+
+
+def seeds_among(patches: Tensor, counts: Sequence[int], given: Sequence[PseudoBoxes], classes: int) -> Seeds:
+    """Return as seeds the boxes that stand last among each image's patches (P, 4), of which it has `counts`.
+
+    They are read there, and not from `given`, since there they are scaled and mirrored as the image is.
+    """
+    most = max((int(np.bincount(one.classes).max()) for one in given if len(one.classes)), default=1)
+    rows, real = np.zeros((2, len(given), classes * most), np.int64)
+    ends = np.cumsum(counts)
+    for image, one in enumerate(given):
+        used = np.zeros(classes, np.int64)
+        for row, index in enumerate(one.classes, start=int(ends[image]) - len(one.classes)):
+            column = index * most + used[index]
+            rows[image, column], real[image, column] = row, 1
+            used[index] += 1
+    places, there = (_sent(array, patches.device) for array in (rows, real))
+    boxes = patches.new_zeros(*places.shape, 4)
+    if len(patches):
+        boxes = patches.index_select(0, places.flatten()).view(*places.shape, 4)
+    column_class = torch.arange(classes, device=patches.device).repeat_interleave(most)
+    return Seeds(boxes, there.to(patches.dtype), there.bool(), column_class)
+
+
+def _sent(array: np.ndarray, device: torch.device) -> Tensor:
+    tensor = torch.from_numpy(array)
+    return tensor.pin_memory().to(device, non_blocking=True) if device.type == "cuda" else tensor

@@ -1,0 +1,1 @@
+"""The paper's tables, trained and measured here, beside the paper's figures."""

@@ -1,0 +1,68 @@
+"""Checkpoints: weights, optimiser state and step in one safetensors file, renamed into place when whole."""
+
+import json
+from pathlib import Path
+
+import torch
+from safetensors import SafetensorError, safe_open
+from safetensors.torch import save_file
+from torch import Tensor, nn
+
+from deep_patch_learning.common.atomic_files import written_whole
+from deep_patch_learning.common.errors import RunError
+
+
+def save_checkpoint(path: Path, step: int, network: nn.Module, optimiser: torch.optim.Optimizer | None = None) -> None:
+    """Write the state after `step` steps. Without an optimiser, the weights alone."""
+    tensors = {f"network.{name}": tensor for name, tensor in network.state_dict().items()}
+    numbers: dict[str, float] = {}
+    if optimiser is not None:
+        for index, state in optimiser.state_dict()["state"].items():
+            for key, value in state.items():
+                if isinstance(value, Tensor):
+                    tensors[f"optimiser.{index}.{key}"] = value
+                elif value is not None:
+                    numbers[f"{index}.{key}"] = value
+    whole = {name: tensor.detach().cpu().contiguous() for name, tensor in tensors.items()}
+    try:
+        with written_whole(path) as part:
+            save_file(whole, part, metadata={"step": str(step), "numbers": json.dumps(numbers)})
+    except (OSError, SafetensorError) as error:
+        raise RunError(
+            f"{path}: could not be written ({error}). What was saved before it is whole; make room and repeat."
+        ) from None
+
+
+def read_checkpoint(path: Path) -> tuple[int, dict[str, Tensor], dict[str, float]]:
+    """Return the step, the tensors by their full names and the optimiser's plain numbers."""
+    try:
+        with safe_open(path, "pt") as stored:
+            about = stored.metadata() or {}
+            tensors = {name: stored.get_tensor(name) for name in stored.keys()}  # noqa: SIM118 (not a dict)
+            return int(about.get("step", 0)), tensors, json.loads(about.get("numbers", "{}"))
+    except FileNotFoundError:
+        raise RunError(f"{path}: there are no weights yet. Let the training finish, or repeat its command.") from None
+    except SafetensorError as error:
+        raise RunError(f"{path}: is damaged ({error}). Restore it, or train again in a new folder.") from None
+
+
+def restore_network(network: nn.Module, tensors: dict[str, Tensor], path: Path) -> None:
+    """Put stored weights into a network of the same kind."""
+    state = {name.removeprefix("network."): tensor for name, tensor in tensors.items() if name.startswith("network.")}
+    try:
+        network.load_state_dict(state)
+    except RuntimeError as error:
+        raise RunError(f"{path}: its weights do not fit this run's network ({error}).") from None
+
+
+def restore_optimiser(optimiser: torch.optim.Optimizer, tensors: dict[str, Tensor], numbers: dict[str, float]) -> None:
+    """Put stored momenta back into an optimiser made with the same parameters."""
+    state: dict[int, dict[str, object]] = {}
+    for name, tensor in tensors.items():
+        if name.startswith("optimiser."):
+            _, index, key = name.split(".", 2)
+            state.setdefault(int(index), {})[key] = tensor
+    for name, number in numbers.items():
+        index, key = name.split(".", 1)
+        state.setdefault(int(index), {})[key] = number
+    optimiser.load_state_dict({"state": state, "param_groups": optimiser.state_dict()["param_groups"]})

@@ -1,0 +1,186 @@
+"""The run folder: everything that one training made, and nothing half-written."""
+
+import hashlib
+import json
+import platform
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from importlib import metadata
+from pathlib import Path
+from typing import Any
+
+from deep_patch_learning.common.atomic_files import write_whole
+from deep_patch_learning.common.errors import RunError, did_you_mean
+from deep_patch_learning.data.dataset import TaggedImages
+from deep_patch_learning.recipe.recipe import Recipe
+
+
+class RunFolder:
+    """The files of a run: config.toml, data.json, versions.json, log.jsonl, checkpoint.safetensors, weights.safetensors.
+
+    Where another run's boxes are learnt from: pseudo_boxes.jsonl.
+    Where images are held out: held_out.json, best.safetensors until the training ends, calibration.json from then on.
+    """
+
+    def __init__(self, folder: str | Path) -> None:
+        self.folder = Path(folder)
+        self.config = self.folder / "config.toml"
+        self.data = self.folder / "data.json"
+        self.versions = self.folder / "versions.json"
+        self.log = self.folder / "log.jsonl"
+        self.checkpoint = self.folder / "checkpoint.safetensors"
+        self.weights = self.folder / "weights.safetensors"
+        self.pseudo_boxes = self.folder / "pseudo_boxes.jsonl"
+        self.held_out = self.folder / "held_out.json"
+        self.best = self.folder / "best.safetensors"
+        self.calibration = self.folder / "calibration.json"
+
+    def begin(
+        self,
+        recipe: Recipe,
+        images: TaggedImages,
+        source: dict[str, Any],
+        held_out: TaggedImages | None = None,
+    ) -> None:
+        """Create the folder, or check that what it holds was made with the same settings and data."""
+        try:
+            self.folder.mkdir(parents=True, exist_ok=True)
+        except (FileExistsError, NotADirectoryError):
+            raise RunError(f"{self.folder}: is a file. Give another folder with --out.") from None
+        except PermissionError:
+            raise RunError(f"{self.folder}: may not be written to. Give another folder with --out.") from None
+        self.check(recipe)
+        description = {"classes": list(images.classes), "fingerprint": fingerprint(images), **source}
+        if held_out is not None:
+            description["held_out"] = fingerprint(held_out)
+        if self.config.exists():
+            self._same_data(description)
+            return
+        write_whole(self.data, json.dumps(description, indent=1))
+        write_whole(self.versions, json.dumps(versions(), indent=1))
+        write_whole(self.config, recipe.to_toml())  # last: its presence says that the folder is a run
+
+    def begun_with(self) -> Recipe | None:
+        """Return the recipe of the run that was begun in the folder; None where there is none."""
+        return Recipe.load(self.config) if self.config.exists() else None
+
+    def check(self, recipe: Recipe) -> None:
+        """Raise `RunError` if the folder holds a run with other settings, or other files; nothing is written."""
+        if self.folder.is_file():
+            raise RunError(f"{self.folder}: is a file. Give another folder with --out.")
+        if not self.config.exists():
+            if self.folder.exists() and any(self.folder.iterdir()):
+                raise RunError(f"{self.folder}: holds other files and no run. Give a new or empty folder with --out.")
+            return
+        before = Recipe.load(self.config)
+        changed = [
+            f"{key} was {getattr(before, key)!r}, now {value!r}"
+            for key, value in vars(recipe).items()
+            if value != getattr(before, key)
+        ]
+        if changed:
+            raise RunError(
+                f"{self.folder}: holds a run made with other settings: {'; '.join(changed)}. "
+                "Repeat the first command to resume it, or give a new folder with --out."
+            )
+
+    def _same_data(self, description: dict[str, Any]) -> None:
+        stored = self.describe()
+        if stored["fingerprint"] != description["fingerprint"]:
+            raise RunError(
+                f"{self.folder}: was trained on other images or tags ({stored.get('path')}, split {stored.get('split')}). "
+                "Repeat the first command to resume it, or give a new folder with --out."
+            )
+        before, now = stored.get("held_out"), description.get("held_out")
+        if before != now:
+            was = "held out no images" if before is None else "held out other images" if now else "held out images"
+            raise RunError(
+                f"{self.folder}: was begun with other measurements: it {was}. Repeat the first command to resume it, "
+                "or give a new folder with --out."
+            )
+
+    @contextmanager
+    def locked(self) -> Iterator[None]:
+        """Hold the run for one process; another that trains in the same folder gets a `RunError`."""
+        try:
+            import fcntl
+        except ImportError:  # not on this system: two trainings in one folder are then the user's to avoid
+            yield
+            return
+        with (self.folder / ".lock").open("w") as lock:
+            try:
+                fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except OSError:
+                raise RunError(f"{self.folder}: another process is training there. Wait for it, or stop it.") from None
+            yield
+
+    def describe(self) -> dict[str, Any]:
+        """Return what is known of the run's data: classes, path, split, fingerprint."""
+        self.must_exist()
+        try:
+            return json.loads(self.data.read_text(encoding="utf-8"))
+        except json.JSONDecodeError as error:
+            raise RunError(f"{self.data}: is damaged ({error}). Restore it, or train again in a new folder.") from None
+
+    def must_exist(self) -> None:
+        """Raise `RunError` unless the folder holds a run; runs beside it are named."""
+        if self.config.is_file() and self.data.is_file():
+            return
+        if self.folder.is_dir():
+            raise RunError(
+                f"{self.folder}: holds no run (no config.toml). Train one with: dpl train DATA --out {self.folder}"
+            )
+        parent = self.folder.parent
+        beside = sorted(p.parent.name for p in parent.glob("*/config.toml")) if parent.is_dir() else []
+        hint = did_you_mean(self.folder.name, beside) if beside else " Train one with: dpl train DATA --out RUN"
+        raise RunError(f"{self.folder}: there is no such run.{hint}")
+
+    def must_be_finished(self) -> None:
+        """Raise `RunError` unless the folder holds a run that is trained to its end."""
+        self.must_exist()
+        if not self.weights.exists():
+            raise RunError(f"{self.folder}: is not finished. Repeat its dpl train command first.")
+
+    def read_log(self) -> list[dict[str, Any]]:
+        """Return the lines of the log; a line cut off by a kill is left out."""
+        if not self.log.exists():
+            return []
+        lines = []
+        for line in self.log.read_text(encoding="utf-8").splitlines():
+            try:
+                lines.append(json.loads(line))
+            except json.JSONDecodeError:
+                break
+        return lines
+
+    def append_log(self, entry: dict[str, Any]) -> None:
+        """Add one line to the log."""
+        with self.log.open("a", encoding="utf-8") as log:
+            log.write(json.dumps(entry) + "\n")
+
+    def cut_log(self, step: int) -> None:
+        """Drop what the log says of steps after `step`, which will be done again."""
+        kept = [entry for entry in self.read_log() if entry["step"] <= step]
+        write_whole(self.log, "".join(json.dumps(entry) + "\n" for entry in kept))
+
+
+def fingerprint(images: TaggedImages) -> str:
+    """Return a hash of the classes, names and tags: two runs on the same data share it."""
+    digest = hashlib.sha256()
+    for words in (images.classes, images.names):
+        digest.update("\0".join(words).encode() + b"\1")
+    digest.update(images.labels.tobytes())
+    return digest.hexdigest()[:16]
+
+
+def versions(
+    packages: Sequence[str] = ("torch", "torchvision", "numpy", "numba", "opencv-python-headless"),
+) -> dict[str, str]:
+    """Return the versions that the run depends on."""
+    found = {"python": platform.python_version(), "machine": f"{platform.system()} {platform.machine()}"}
+    for package in ("deep-patch-learning", *packages):
+        try:
+            found[package] = metadata.version(package)
+        except metadata.PackageNotFoundError:
+            found[package] = "not installed as a package"
+    return found

@@ -1,0 +1,166 @@
+"""The step before a self-training round: finished runs find, on the training images, the boxes that another is to learn from."""
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from torch import Tensor
+
+from deep_patch_learning.common.errors import RunError
+from deep_patch_learning.data.batch import Batch
+from deep_patch_learning.inference.loading import check_together, load
+from deep_patch_learning.inference.prediction import Prediction
+from deep_patch_learning.inference.stream import predict_prepared
+from deep_patch_learning.model.network import HEADS
+from deep_patch_learning.patches.prepare import Prepared, prepare
+from deep_patch_learning.recipe.recipe import Recipe
+from deep_patch_learning.refinement.pseudo_boxes import (
+    PseudoBoxes,
+    read_pseudo_boxes,
+    seeds_among,
+    source_of,
+    waiting,
+    write_pseudo_boxes,
+)
+from deep_patch_learning.runs.folder import RunFolder, fingerprint
+from deep_patch_learning.training.loop import Trainer
+from deep_patch_learning.training.samples import Sample
+
+
+def check_teacher(
+    recipe: Recipe, out: str | Path, teachers: Sequence[str | Path], classes: tuple[str, ...] | None = None
+) -> None:
+    """Raise `RunError` where pseudo boxes are wanted and cannot be had: at once, before any image is looked at.
+
+    `classes` are those of the images, once they are known.
+    """
+    if recipe.seeds != "given":
+        return
+    kept = RunFolder(out).pseudo_boxes
+    if kept.exists():
+        before = source_of(kept).get("boxes_from", [])
+        if teachers and before != _places(teachers):
+            whose = f"the boxes of {' and '.join(before)}" if before else "boxes that were handed to it"
+            raise RunError(
+                f"{out}: learns from {whose}. Repeat the first command to resume it, or give a new folder with --out."
+            )
+        return
+    if not teachers and waiting(out).exists():
+        return
+    if not teachers:
+        raise RunError("recipe: seeds = 'given' needs the run whose boxes are given. Name it with --boxes-from RUN.")
+    if len(teachers) > 1:
+        check_together(teachers)
+    for teacher in teachers:
+        run = RunFolder(teacher)
+        run.must_be_finished()
+        if tuple(Recipe.load(run.config).heads) == HEADS[:1]:
+            raise RunError(f"{teacher}: only classifies and finds no boxes. Give a run with --heads both or all.")
+        if classes is not None and tuple(run.describe()["classes"]) != tuple(classes):
+            raise RunError(
+                f"{teacher}: knows other classes than these images are tagged with. Train it on the same tags."
+            )
+
+
+def find_pseudo_boxes(
+    prepared: Prepared,
+    recipe: Recipe,
+    out: str | Path,
+    teachers: Sequence[str | Path] = (),
+    device: str | None = None,
+    workers: int | None = None,
+    cache: Path | None = None,
+    scales: Sequence[int] | None = None,
+) -> list[PseudoBoxes] | None:
+    """Return the boxes that the refinement of a run in `out` is to learn from, or None where the recipe does not say `given`.
+
+    The runs `teachers`, asked as one and at `scales` (those of the first, if not given), find them now, unless that was done:
+    they wait in a file beside `out` until the training begins, so that neither a failure nor the processes of other devices
+    cost them again. Without teachers those that wait there are taken as they are.
+    """
+    if recipe.seeds != "given":
+        return None
+    images = prepared.images
+    check_teacher(recipe, out, teachers, images.classes)
+    kept, found_before = RunFolder(out).pseudo_boxes, waiting(out)
+    if kept.exists():
+        return read_pseudo_boxes(kept, images.names, images.classes)
+    if not teachers:
+        return read_pseudo_boxes(found_before, images.names, images.classes)
+    scales = scales or Recipe.load(RunFolder(teachers[0]).config).seen_at
+    source = _source(teachers, scales, recipe, prepared)
+    if found_before.exists() and source_of(found_before) == source:
+        return read_pseudo_boxes(found_before, images.names, images.classes)
+    model = load(teachers, device, scales)
+    patched = prepare(images, model.patch_generator, cache, workers)
+    predictions = predict_prepared(model, patched, description="boxes to learn from")
+    given = [
+        boxes_of_tags(one, labels, recipe.seeds_per_class, recipe.seed_floor)
+        for one, labels in zip(predictions, images.labels, strict=True)
+    ]
+    found_before.parent.mkdir(parents=True, exist_ok=True)
+    write_pseudo_boxes(found_before, source, images.names, images.classes, given)
+    return given
+
+
+def _source(
+    teachers: Sequence[str | Path], scales: Sequence[int], recipe: Recipe, prepared: Prepared
+) -> dict[str, Any]:
+    """Return what the boxes depend on."""
+    return {
+        "boxes_from": _places(teachers),
+        "weights_written": [RunFolder(teacher).weights.stat().st_mtime_ns for teacher in teachers],
+        "scales": list(scales),
+        "boxes_per_class": recipe.seeds_per_class,
+        "floor": recipe.seed_floor,
+        "images": fingerprint(prepared.images),
+    }
+
+
+def _places(teachers: Sequence[str | Path]) -> list[str]:
+    return [str(Path(teacher).resolve()) for teacher in teachers]
+
+
+class PseudoBoxTrainer(Trainer):
+    """A training whose refinement learns from pseudo boxes. They stand among the patches too, as in Fast R-CNN."""
+
+    def __init__(self, *arguments: Any, given: Sequence[PseudoBoxes], **options: Any) -> None:
+        super().__init__(*arguments, **options)
+        if len(given) != len(self.dataset):
+            raise ValueError(f"boxes of {len(given)} images were given for {len(self.dataset)}")
+        self.given = given
+        self.bare.refinement.two_stream.requires_grad_(False)  # whose place they take
+
+    def patches_of(self, sample: Sample) -> np.ndarray:
+        """Return the patches that a sample draws, and after them the image's pseudo boxes."""
+        return np.concatenate((super().patches_of(sample).astype(np.float32), self.given[sample.image].boxes))
+
+    def terms(self, batch: Batch, labels: Tensor, samples: Sequence[Sample]) -> dict[str, Tensor]:
+        """Return the named loss terms of one pass, those of the refinement from the pseudo boxes."""
+        assert batch.counts is not None  # as `render` makes it
+        given = [self.given[sample.image] for sample in samples]
+        seeds = seeds_among(batch.patches, batch.counts, given, labels.shape[1])
+        return self.losses(self.network(batch), labels, batch, seeds)
+
+
+def boxes_of_tags(prediction: Prediction, labels: np.ndarray, most: int = 1, floor: float = 0.5) -> PseudoBoxes:
+    """Return the boxes that were found of the classes an image surely shows, 1 in `labels` (C,).
+
+    The best one of each class, and up to `most` in all: further ones need `floor` times its probability.
+    """
+    if prediction.best_boxes is None:
+        raise RunError(
+            f"{prediction.name}: the run that boxes are to come from only classifies. Give one that finds boxes."
+        )
+    boxes, classes = [], []
+    for index in np.flatnonzero(labels == 1):
+        own = np.flatnonzero(prediction.found_classes == index)
+        probability = 1 / (1 + np.exp(-prediction.found_scores[own].astype(np.float64)))
+        likely = own[probability >= floor * probability.max(initial=0)]
+        others = [
+            box for box in prediction.found_boxes[likely] if not np.array_equal(box, prediction.best_boxes[index])
+        ]
+        boxes += [prediction.best_boxes[index], *others[: most - 1]]
+        classes += [index] * (1 + len(others[: most - 1]))
+    return PseudoBoxes(np.array(boxes, np.float32).reshape(-1, 4), np.array(classes, np.int64))

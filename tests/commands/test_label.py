@@ -1,0 +1,160 @@
+"""The command `dpl label` on the small world: every format is written, read back, and said."""
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import pytest
+from typer.testing import CliRunner
+
+from deep_patch_learning.cli.app import app
+from deep_patch_learning.common.errors import DplError
+from deep_patch_learning.data.readers.read import read_tags
+from deep_patch_learning.data.truth import read_truth
+from deep_patch_learning.labels.write import FORMATS
+
+
+@pytest.fixture
+def dpl(small_world: Path, small_run: Path) -> Callable[..., tuple[dict, str]]:
+    def run(out: Path, *more: object, split: str = "test") -> tuple[dict, str]:
+        arguments = ["label", small_world, "--model", small_run, "--split", split, "--out", out, "--device", "cpu"]
+        found = CliRunner().invoke(app, [str(word) for word in (*arguments, *more, "--json")])
+        if found.exception:
+            raise found.exception
+        return json.loads(found.stdout.splitlines()[-1]), found.stdout
+
+    return run
+
+
+@pytest.mark.parametrize("format", FORMATS)
+def test_each_format(dpl: Callable, tmp_path: Path, format: str, small_world: Path) -> None:
+    counts, said = dpl(tmp_path / "out", "--format", format, "--min-score", 0, "--boxes-per-class", 2)
+    tags = read_tags(small_world, "test")
+    assert counts["images"] == 8
+    assert counts["abstained"] == 0
+    assert counts["boxes"] >= counts["tagged"] == int((tags.labels == 1).sum())
+    assert {name: row["tagged"] for name, row in counts["per_class"].items()} == dict(
+        zip(tags.classes, (tags.labels == 1).sum(axis=0).tolist(), strict=True)
+    )
+    assert all(row["boxes"] <= 2 * row["tagged"] for row in counts["per_class"].values())
+    assert all((tmp_path / "out" / file).exists() for file in counts["files"])
+    assert f"{format} labels in {tmp_path / 'out'}" in said
+    assert "abstained" in said
+    assert all(name in said for name in tags.classes)
+
+
+def test_labels_are_a_data_set_again(dpl: Callable, tmp_path: Path, small_world: Path) -> None:
+    before = read_tags(small_world, "train")
+    counted = [
+        dpl(tmp_path / f, "--format", f, "--min-score", 0, "--boxes-per-class", 9, split="train")[0]["boxes"]
+        for f in ("coco", "voc")
+    ]
+    assert counted[0] == counted[1]
+    coco = tmp_path / "coco" / "annotations" / "instances_train.json"
+    read = [read_tags(coco), read_tags(tmp_path / "voc", "train")]
+    for images, place in zip(read, (coco, tmp_path / "voc"), strict=True):
+        assert images.classes == before.classes
+        assert (images.labels == before.labels).all()
+        truth = read_truth(place, images)
+        assert truth is not None
+        assert sum(len(one.boxes) for one in truth) == counted[0]
+    boxes = [
+        [one.boxes.tolist() for one in read_truth(place, p) or []]
+        for p, place in zip(read, (coco, tmp_path / "voc"), strict=True)
+    ]
+    assert boxes[0] == boxes[1]  # patches are whole pixels
+
+
+def test_nothing_sure_is_said_and_still_listed(dpl: Callable, tmp_path: Path) -> None:
+    counts, said = dpl(tmp_path / "out", "--format", "yolo", "--min-score", 1)
+    assert counts["boxes"] == 0
+    assert counts["abstained"] == counts["tagged"] > 0
+    assert counts["images_without_boxes"] == 8
+    assert "8 of 8 images have no box" in said
+    labels = sorted((tmp_path / "out" / "labels").iterdir())
+    assert [path.read_text() for path in labels] == [""] * 8
+
+
+def test_boxes_that_look_like_parts_are_said(dpl: Callable, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    from deep_patch_learning.labels import select
+
+    for answer in (True, False):
+        monkeypatch.setattr(select, "looks_like_a_part", lambda boxes, *_, a=answer: np.full(len(boxes), a))
+        counts, said = dpl(tmp_path / str(answer), "--format", "coco", "--min-score", 0)
+        assert counts["parts"] == (counts["boxes"] if answer else 0)
+        assert (f"{counts['parts']} of {counts['boxes']} boxes look like parts of an object" in said) == answer
+
+
+def test_untagged_and_limit(dpl: Callable, tmp_path: Path) -> None:
+    tagged, _ = dpl(tmp_path / "one", "--min-score", 0, "--limit", 3)
+    more, _ = dpl(tmp_path / "two", "--min-score", 0, "--limit", 3, "--untagged")
+    assert tagged["images"] == more["images"] == 3
+    assert more["boxes"] > tagged["boxes"]
+
+
+def test_what_can_fail_fails_before_predicting(
+    dpl: Callable, tmp_path: Path, small_world: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+
+    monkeypatch.setattr("deep_patch_learning.patches.prepare.prepare", lambda *_, **__: pytest.fail("too late"))
+    (tmp_path / "mine").mkdir()
+    (tmp_path / "mine" / "x").write_text("x")
+    with pytest.raises(DplError, match="not empty"):
+        dpl(tmp_path / "mine")
+    with pytest.raises(DplError, match="Did you mean 'label-studio'"):
+        dpl(tmp_path / "out", "--format", "labelstudio")
+
+
+def test_not_into_the_data_set(small_run: Path, tmp_path: Path) -> None:
+    from deep_patch_learning.commands.label import label
+
+    (tmp_path / "photos" / "dog").mkdir(parents=True)
+    with pytest.raises(DplError, match="lies in the data set"):
+        label(tmp_path / "photos", small_run, "coco", tmp_path / "photos" / "labels")
+
+
+def test_a_run_that_only_classifies(small_run: Path, small_world: Path, tmp_path: Path) -> None:
+    import shutil
+
+    from deep_patch_learning.commands.label import label
+    from deep_patch_learning.recipe.recipe import Recipe
+
+    run = tmp_path / "run"
+    shutil.copytree(small_run, run)
+    (run / "config.toml").write_text(Recipe.load(run / "config.toml").replace(heads=("classification",)).to_toml())
+    with pytest.raises(DplError, match="only classifies and finds no boxes"):
+        label(small_world, run, "coco", tmp_path / "out")
+    assert not (tmp_path / "out").exists()
+
+
+def test_a_broken_image_is_named_and_left_out(small_world: Path, small_run: Path, tmp_path: Path) -> None:
+    from deep_patch_learning.commands.label import label
+
+    good = small_world.parent / "images" / "500000.jpg"
+    (tmp_path / "a.jpg").write_bytes(good.read_bytes())
+    (tmp_path / "b.jpg").write_bytes(good.read_bytes()[:100])
+    (tmp_path / "tags.csv").write_text("image,tags\na.jpg,bus\nb.jpg,bus\n")
+    counts = label(tmp_path / "tags.csv", small_run, "coco", tmp_path / "out", device="cpu")
+    assert counts["images"] == 1
+    assert counts["broken"] == [str(tmp_path / "b.jpg")]
+
+
+def test_stopped_in_the_middle_it_leaves_nothing(
+    small_world: Path, small_run: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from deep_patch_learning.inference.model import Model
+
+    whole = Model._finish
+
+    def stopped(self: Model, *arguments: object) -> object:
+        yield from whole(self, *arguments)
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(Model, "_finish", stopped)
+    out = tmp_path / "out"
+    arguments = ["label", small_world, "--model", small_run, "--split", "test", "--out", out, "--device", "cpu"]
+    found = CliRunner().invoke(app, [str(word) for word in arguments])
+    assert found.exit_code not in (0, 2)
+    assert f"nothing was written to {out}" in found.output
+    assert list(tmp_path.iterdir()) == []

@@ -1,0 +1,65 @@
+"""How many steps a number of images calls for, and who decides: the command, the run that was begun, or the images."""
+
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from deep_patch_learning.patches.prepare import Prepared
+from deep_patch_learning.recipe.presets import choose, modern
+from deep_patch_learning.recipe.sizing import MOST_SAMPLES, choose_sized, in_words, samples_for, steps_for
+from deep_patch_learning.runs.folder import RunFolder
+
+ASKED = ("modern", "", 0)
+
+
+@pytest.mark.parametrize(
+    ("images", "steps"), [(1, 300), (300, 350), (2_501, 1_000), (5_011, 1_400), (100_000, 12_000), (10**7, 20_000)]
+)
+def test_steps_of_eight_images(images: int, steps: int) -> None:
+    assert steps_for(images, 8) == steps
+
+
+def test_the_size_in_words() -> None:
+    said = "2,501 images: 1,000 steps of 8 images, 3.2 samples of each; --steps changes it"
+    assert in_words(2_501, modern(steps=1_000)) == said
+
+
+@given(st.integers(1, 10**8), st.integers(1, 10**6), st.integers(1, 512))
+def test_more_images_never_take_fewer_samples_nor_more_of_each(images: int, more: int, batch: int) -> None:
+    assert samples_for(images) <= samples_for(images + more) <= MOST_SAMPLES
+    assert samples_for(images) / images >= (samples_for(images + more) - 0.5) / (images + more) - 0.5 / images
+    # rounding to two digits moves the samples by a twentieth at most, and to whole steps by half a step
+    assert abs(steps_for(images, batch) * batch - samples_for(images)) <= samples_for(images) / 20 + batch / 2
+
+
+def test_the_images_decide_where_nobody_else_does(tmp_path: Path) -> None:
+    recipe, said = choose_sized(*ASKED, [], {}, 2_501, None)
+    assert recipe == modern(steps=1_000)  # warm-up and all else fit the steps
+    assert said.startswith("2,501 images: 1,000 steps")
+    smaller, _ = choose_sized(*ASKED, ["batch_images=4"], {}, 2_501, None)
+    assert (smaller.steps, smaller.batch_images) == (2_000, 4)
+
+
+@pytest.mark.parametrize(("changes", "options"), [([], {"steps": 70}), (["steps = 70"], {})])
+def test_given_steps_win(changes: list[str], options: dict[str, int], tmp_path: Path) -> None:
+    recipe, said = choose_sized(*ASKED, changes, options, 2_501, None)
+    assert recipe == modern(steps=70)
+    assert said == ""
+
+
+@pytest.mark.parametrize("name", ["paper", "world"])
+def test_recipes_with_steps_of_their_own_keep_them(name: str, tmp_path: Path) -> None:
+    recipe, said = choose_sized(name, "", 0, [], {}, 2_501, None)
+    assert recipe == choose(name, "", 0, [], {})
+    assert said == ""
+
+
+def test_a_run_that_was_begun_keeps_its_steps(tmp_path: Path, small_prepared: Prepared) -> None:
+    run = RunFolder(tmp_path / "run")
+    run.begin(modern(steps=123), small_prepared.images, {})
+    recipe, said = choose_sized(*ASKED, [], {}, len(small_prepared.images), run.begun_with())
+    run.check(recipe)
+    assert recipe.steps == 123
+    assert said == ""
