@@ -21,7 +21,7 @@ PAGES = [ROOT / "README.md", *CARDS, *DOCS]
 TABLES = {
     "README.md": 1,
     "patches.md": 4,
-    "speed.md": 5,
+    "speed.md": 6,
     "results.md": 3,
     "reproduce.md": 4,
     "boxes.md": 1,
@@ -94,7 +94,23 @@ SHARE = values("detector_on_labels", "share_of_full", trained_on="tags")[0]
 OPENCV = values("patches_against_opencv", "times_opencv", method="ours fast", first="all")[0]
 SYNTHETIC = tuple(f"{of_synthetic(boxes):.1f}" for boxes in ("the paper's", "elected"))
 
+
+def of_memory(column: str, task: str) -> tuple[float, float]:
+    """Return a column of the allocator's measurement: with freed blocks given back, and kept."""
+    given, kept = (values("memory_allocator", column, task=task, freed_blocks=way)[0] for way in ("given back", "kept"))
+    return given, kept
+
+
+SYSTEM_TIME, PEAK = (of_memory(column, "train, 60 steps") for column in ("system_percent_of_user", "peak_mib"))
+SYSTEM_PREDICT, PEAK_PREDICT = (
+    of_memory(column, "predict, 40 images") for column in ("system_percent_of_user", "peak_mib")
+)
+
 SENTENCES = [
+    ("docs/speed.md", f"falls from {SYSTEM_TIME[0]:.0f} % of user time to {SYSTEM_TIME[1]:.0f} %, and peak memory"),
+    ("docs/speed.md", f"peak memory from {PEAK[0] / 1024:.1f} to {PEAK[1] / 1024:.1f} GiB"),
+    ("docs/speed.md", f"falls from {SYSTEM_PREDICT[0]:.0f} % to {SYSTEM_PREDICT[1]:.0f} %, and peak memory rises"),
+    ("docs/speed.md", f"peak memory rises by {PEAK_PREDICT[1] - PEAK_PREDICT[0]:.0f} MiB"),
     ("README.md", f"a mAP of {of_shipped('mAP'):.1f}"),
     ("README.md", f"correct for {of_shipped('CorLoc'):.0f} % of the tags (CorLoc {of_shipped('CorLoc'):.1f})"),
     ("README.md", f"{of_shipped('megabytes'):.0f} MB, 20 classes"),
@@ -160,8 +176,9 @@ def test_a_page_of_the_site_links_to_pages_of_the_site_only(page: Path) -> None:
 
 
 def test_every_page_is_in_the_navigation_once() -> None:
-    navigation = re.findall(r"^ +- [^:]+: (\S+\.md)$", (ROOT / "mkdocs.yml").read_text(), re.MULTILINE)
-    assert sorted(navigation) == [page.name for page in DOCS]
+    navigation = re.findall(r"^ +- [^:]+: (\S+\.(?:md|ipynb))$", (ROOT / "mkdocs.yml").read_text(), re.MULTILINE)
+    notebooks = [f"notebooks/{path.name}" for path in (ROOT / "docs" / "notebooks").iterdir()]
+    assert sorted(navigation) == sorted([page.name for page in DOCS] + notebooks)
 
 
 def test_the_site_asks_nothing_of_the_network() -> None:
@@ -197,8 +214,53 @@ def test_files_that_a_page_names_are_there(page: Path) -> None:
 
 def old_names() -> dict[str, str]:
     """Return the old names of settings with their new ones, as docs/training.md lists them."""
-    section = (ROOT / "docs" / "training.md").read_text().split("\n## Old names\n")[1]
+    section = (ROOT / "docs" / "training.md").read_text().split("\n## Old names\n")[1].split("| in a file |")[0]
     return dict(re.findall(r"^\| `(\w+)`[^|]*\| `(\w+)`", section, re.MULTILINE))
+
+
+def test_the_old_names_of_the_docs_are_those_that_the_code_renames() -> None:
+    from deep_patch_learning.cli.options import DEPRECATED
+    from deep_patch_learning.recipe.names import RENAMED, RENAMED_VALUES
+
+    assert old_names() == RENAMED
+    section = (ROOT / "docs" / "training.md").read_text().split("\n## Old names\n")[1]
+    for (setting, old), new in RENAMED_VALUES.items():
+        named = f"`{setting}={old}` | `{setting}={new}`", f"with `{old}` and `vote` | `{setting}`, with `{new}`"
+        assert any(text in section for text in named), (setting, old)
+    for command, options in DEPRECATED.items():
+        for old, new in options.items():
+            assert f"| `dpl {command} {old}` | `{new}` |" in section
+
+
+@pytest.mark.parametrize(
+    ("words", "line"),
+    [
+        (["--set", "images_per_pass=2"], "deprecated: images_per_pass is now images_per_micro_batch"),
+        (["--set", "kept_patches=9"], "deprecated: kept_patches is now patches_per_image"),
+        (["--set", "max_patches=9"], "deprecated: max_patches is now patches_per_sample"),
+        (["--set", "picking=best"], "deprecated: picking=best is now box_selection=max"),
+        (["--set", "picking=vote"], "deprecated: picking is now box_selection"),
+        (["--set", "seeds=given"], "deprecated: seeds=given is now seeds=pseudo-boxes"),
+        (["--boxes-from", "nowhere"], "dpl: --boxes-from is deprecated, use --pseudo-boxes-from."),
+    ],
+    ids=lambda value: value[-1] if isinstance(value, list) else "",
+)
+def test_an_old_name_works_with_one_line(
+    words: list[str], line: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture
+) -> None:
+    """The command goes on with the new name: what ends it is that there are no tags, or no run of that name."""
+    from deep_patch_learning.cli.app import main
+
+    monkeypatch.chdir(tmp_path)
+    recipe = "refined-world" if "--boxes-from" in words or "seeds=given" in words else "world"
+    monkeypatch.setattr("sys.argv", ["dpl", "train", "tags.csv", "--recipe", recipe, "--out", "run", *words])
+    with pytest.raises(SystemExit) as ended:
+        main()
+    said = capfd.readouterr().err.splitlines()
+    assert said[0] == line
+    assert not any("deprecated" in other for other in said[1:])
+    assert "there is no setting" not in said[1]
+    assert ended.value.code == 2
 
 
 def flat(recipe: object) -> list[str]:
