@@ -1,9 +1,13 @@
 """The README and the docs: tables and sentences say what was measured, links lead somewhere, names are those of the code."""
 
+import ast
 import csv
 import dataclasses
 import importlib.util
+import inspect
 import re
+import shlex
+from importlib import import_module
 from pathlib import Path
 from statistics import mean, stdev
 from types import ModuleType
@@ -197,7 +201,10 @@ def test_the_readme_is_short_before_its_first_table() -> None:
 
 def test_the_api_page_has_every_public_name() -> None:
     text = re.sub(r"<!--.*?-->", "", (ROOT / "docs" / "api.md").read_text(), flags=re.DOTALL)
-    assert sorted(re.findall(r"^::: deep_patch_learning\.(\w+)$", text, re.MULTILINE)) == sorted(dpl.__all__)
+    shown = re.findall(r"^::: deep_patch_learning\.(?:commands\.(\w+)\.)?(\w+)$", text, re.MULTILINE)
+    assert sorted(name for _, name in shown) == sorted(dpl.__all__)
+    # a package has the name of these two, and would be shown instead
+    assert sorted(module for module, _ in shown if module) == ["patches", "report"]
 
 
 @pytest.mark.parametrize("page", [*DOCS, ROOT / "README.md", ROOT / "CONTRIBUTING.md"], ids=named)
@@ -280,6 +287,89 @@ def test_the_settings_of_the_docs_are_those_of_a_recipe() -> None:
     documented = [name for cell in cells for name in re.findall(r"`(\w+)`", cell)]
     assert len(documented) == len(set(documented))
     assert set(documented) == {old_names().get(name, name) for name in flat(Recipe())} - {"name"}
+
+
+# Commands and calls
+
+
+def blocks(kind: str) -> list[tuple[str, str]]:
+    """Return the code blocks of one kind, each with the name of its page."""
+    found = []
+    for page in [*PAGES, ROOT / "CONTRIBUTING.md"]:
+        found += [
+            (page.name, text) for text in re.findall(rf"^```{kind}\n(.*?)^```", page.read_text(), re.DOTALL | re.M)
+        ]
+    return found
+
+
+def shown_commands() -> list[tuple[str, str]]:
+    """Return every `dpl` command of a console block in one line, each with the name of its page."""
+    return [
+        (page, command)
+        for page, text in blocks("console")
+        for command in re.findall(r"^\$ (dpl .*)$", text.replace("\\\n", " "), re.MULTILINE)
+    ]
+
+
+def test_commands_of_the_docs_have_the_options_they_name() -> None:
+    from typer.main import get_command
+
+    from deep_patch_learning.cli.app import app
+
+    commands = get_command(app).commands  # type: ignore[attr-defined]
+    assert len(shown_commands()) > 30
+    for page, line in shown_commands():
+        words = shlex.split(line, comments=True)[1:]
+        if words[0].startswith("--"):
+            assert words[0] in {"--help", "--version", "--install-completion"}, (page, line)
+            continue
+        known = {
+            option for parameter in commands[words[0]].params for option in parameter.opts + parameter.secondary_opts
+        }
+        asked = {word.partition("=")[0] for word in words[1:] if word.startswith("--")}
+        assert asked <= known | {"--help"}, (page, line)
+
+
+def test_every_command_is_on_the_api_page() -> None:
+    from typer.main import get_command
+
+    from deep_patch_learning.cli.app import app
+
+    table = (ROOT / "docs" / "api.md").read_text().split("## Commands")[0]
+    assert set(re.findall(r"`dpl (\w+)", table)) == set(get_command(app).commands)  # type: ignore[attr-defined]
+
+
+def accepted(name: str) -> set[str]:
+    """Return the keywords that a function of the API takes, those that it hands on included."""
+    from deep_patch_learning.commands.label import LabelOptions
+    from deep_patch_learning.commands.load import Work
+    from deep_patch_learning.commands.train import TrainOptions
+    from deep_patch_learning.recipe.names import DEFAULTS
+
+    found = getattr(dpl, name)
+    if isinstance(found, ModuleType):  # a package of the command's name
+        found = getattr(import_module(f"deep_patch_learning.commands.{name}"), name)
+    signature = inspect.signature(found)
+    named = {one.name for one in signature.parameters.values() if one.kind is not one.VAR_KEYWORD}
+    further: dict[str, set[str]] = {
+        "train": set(DEFAULTS) | {field.name for field in dataclasses.fields(TrainOptions)},
+        "label": set(LabelOptions.__annotations__),
+        "evaluate": set(Work.__annotations__),
+    }
+    return named | further.get(name, set())
+
+
+def test_calls_of_the_docs_have_the_arguments_they_name() -> None:
+    calls = 0
+    for page, text in blocks("python"):
+        for node in ast.walk(ast.parse(text)):
+            if isinstance(node, ast.Call) and ast.unparse(node.func).startswith("dpl."):
+                name = ast.unparse(node.func).removeprefix("dpl.")
+                assert name in dpl.__all__, (page, name)
+                calls += 1
+                if node.keywords:
+                    assert {keyword.arg for keyword in node.keywords} <= accepted(name), (page, ast.unparse(node))
+    assert calls > 15
 
 
 # Words
