@@ -270,6 +270,31 @@ def test_an_old_name_works_with_one_line(
     assert ended.value.code == 2
 
 
+def test_the_line_about_the_default_recipe_is_the_real_one(monkeypatch: pytest.MonkeyPatch) -> None:
+    from deep_patch_learning.recipe import choose
+
+    monkeypatch.setattr(choose, "usable_device", lambda device: "cpu")
+    assert f"```text\n{choose.default_recipe('auto').why}\n```" in (ROOT / "docs" / "training.md").read_text()
+    assert (
+        f"| `{choose.default_recipe('auto').name}` (default without a GPU)"
+        in (ROOT / "docs" / "how-it-works.md").read_text()
+    )
+    monkeypatch.setattr(choose, "usable_device", lambda device: "cuda")
+    assert (
+        f"| `{choose.default_recipe('auto').name}` (default with a GPU)"
+        in (ROOT / "docs" / "how-it-works.md").read_text()
+    )
+
+
+def test_the_check_page_says_what_check_says() -> None:
+    from deep_patch_learning.commands.check import consequence
+    from deep_patch_learning.data.checks.findings import CheckReport, Severity
+
+    text = (ROOT / "docs" / "check.md").read_text()
+    assert consequence(CheckReport(images=1, opened=1, classes=(), findings=())) in text
+    assert "| | " + " | ".join(one.words for one in sorted(Severity, reverse=True)) + " |" in text
+
+
 def flat(recipe: object) -> list[str]:
     """Return the names of a recipe's settings, those of its groups one by one."""
     found = []
