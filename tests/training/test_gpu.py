@@ -7,10 +7,10 @@ import pytest
 import torch
 
 from deep_patch_learning.inference.loading import load
-from deep_patch_learning.inference.model import BoxSelection
 from deep_patch_learning.inference.stream import predict_prepared
 from deep_patch_learning.patches.prepare import Prepared
 from deep_patch_learning.recipe.presets import modern
+from deep_patch_learning.refinement.selection import BoxSelection
 from deep_patch_learning.runs.folder import RunFolder
 from deep_patch_learning.training.loop import Trainer
 from deep_patch_learning.training.process import TrainingOptions
@@ -32,7 +32,7 @@ def test_a_loaded_run_says_what_the_trained_network_says(
     assert trainer.fit()
     assert all(not torch.equal(value, before[name]) for name, value in trainer.bare.named_parameters())
     loaded = load(run.folder, "cuda")
-    loaded.box_selection = BoxSelection()
+    loaded = loaded.with_settings(box_selection=BoxSelection())
     first = list(predict_prepared(loaded, small_prepared))
     loaded.network = trainer.bare.eval()
     second = list(predict_prepared(loaded, small_prepared))
