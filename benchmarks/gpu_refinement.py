@@ -13,9 +13,11 @@ from pathlib import Path
 
 import torch
 
+from deep_patch_learning.patches.prepare import Prepared
 from deep_patch_learning.recipe.presets import modern, refined
 from deep_patch_learning.runs.folder import RunFolder
-from deep_patch_learning.training.loop import Trainer, Writing
+from deep_patch_learning.training.loop import Trainer
+from deep_patch_learning.training.process import TrainingOptions, set_up_process
 from gpu_speed import about, make_images, seconds, take
 from rows import RESULTS, write_rows
 
@@ -30,7 +32,8 @@ def refinement_cost(folder: Path, quick: bool) -> list[dict]:
         for name, made in (("two heads", modern("resnet50", 100_000)), ("refined", refined("resnet50", 100_000))):
             recipe = made.replace(weights="", patches_per_sample=patches)
             run = RunFolder(folder / f"refinement-{patches}-{name}")
-            trainers[name] = Trainer(recipe, images, boxes, run, "cuda", Writing(10**9, 1e9))
+            trainers[name] = Trainer(recipe, Prepared(images, boxes, []), run, TrainingOptions(10**9, 1e9, "cuda"))
+            set_up_process(recipe, trainers[name].fabric.device)
             trainers[name].images.fill()
             trainers[name].network.train()
             take(trainers[name], 0, warm)

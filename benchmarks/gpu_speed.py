@@ -28,14 +28,17 @@ from torchvision.ops import batched_nms, box_iou, roi_pool
 from deep_patch_learning.data.batch import lay_out, render
 from deep_patch_learning.data.dataset import TaggedImages
 from deep_patch_learning.inference.model import ImageInput, Model, PredictSettings
-from deep_patch_learning.inference.selection import BoxSelection
 from deep_patch_learning.patches import generator
+from deep_patch_learning.patches.prepare import Prepared
 from deep_patch_learning.recipe.build import build_network
 from deep_patch_learning.recipe.presets import modern
-from deep_patch_learning.recipe.recipe import PAPER_SCALES, Recipe
+from deep_patch_learning.recipe.recipe import Recipe
+from deep_patch_learning.recipe.settings import PAPER_SCALES
+from deep_patch_learning.refinement.selection import BoxSelection
 from deep_patch_learning.research.peers.hcp import build_hcp
 from deep_patch_learning.runs.folder import RunFolder
-from deep_patch_learning.training.loop import Trainer, Writing
+from deep_patch_learning.training.loop import Trainer
+from deep_patch_learning.training.process import TrainingOptions, set_up_process
 from rows import RESULTS, write_rows
 
 SIZES = ((375, 500), (333, 500), (500, 375), (375, 500))
@@ -136,7 +139,8 @@ class Training:
         )  # fmt: skip
         run = RunFolder(folder / f"{backbone}-{patches}-{together}")
         self.recipe = recipe
-        self.trainer = Trainer(recipe, images, boxes, run, "cuda", Writing(10**9, 1e9))
+        self.trainer = Trainer(recipe, Prepared(images, boxes, []), run, TrainingOptions(10**9, 1e9, "cuda"))
+        set_up_process(recipe, self.trainer.fabric.device)
         self.trainer.images.fill()
         self.trainer.network.train()
         self.plain = freeze(Plain(backbone)).cuda()
@@ -251,7 +255,7 @@ def test_speed(folder: Path, common: dict, quick: bool) -> list[dict]:
         images, boxes = make_images(folder, 64, patches)
         ready = [ImageInput(images.names[i], images.read(i), boxes[i]) for i in range(8 if quick else 64)]
         ready.sort(key=lambda image: image.image.shape)
-        network = build_network(backbone, CLASSES)[0]
+        network = build_network(Recipe.of(backbone=backbone), CLASSES)[0]
         model = Model(
             network,
             images.classes,
@@ -294,7 +298,7 @@ def against_hcp(
     name: str, backbone: str, images: TaggedImages, ready: list[ImageInput], ours: float, common: dict
 ) -> dict:
     """Return our test time with 2,000 patches at five scales beside that of HCP with its 500 crops, as in the paper."""
-    parts = build_network(backbone, CLASSES, ("discovery",))[0]
+    parts = build_network(Recipe.of(backbone=backbone, heads=("discovery",)), CLASSES)[0]
     network = build_hcp(parts, parts.patch_features.width, CLASSES)
     settings = PredictSettings((600,), 48, "bf16-mixed", BoxSelection(True))
     model = Model(network, images.classes, settings, generator("sliding-window"), "cuda")
@@ -335,7 +339,9 @@ def memory(folder: Path, common: dict) -> list[dict]:
             )  # fmt: skip
             torch.cuda.empty_cache()
             torch.cuda.reset_peak_memory_stats()
-            trainer = Trainer(recipe, images, boxes, RunFolder(folder / f"m{backbone}{together}{patches}"), "cuda")
+            run = RunFolder(folder / f"m{backbone}{together}{patches}")
+            trainer = Trainer(recipe, Prepared(images, boxes, []), run, TrainingOptions(device="cuda"))
+            set_up_process(recipe, trainer.fabric.device)
             trainer.network.train()
             for step in range(2):
                 trainer._take_step(trainer._prepare(step))

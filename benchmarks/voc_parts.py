@@ -29,12 +29,13 @@ from deep_patch_learning.inference.stream import predict_prepared
 from deep_patch_learning.model.network import ALL_HEADS
 from deep_patch_learning.patches.prepare import Prepared, prepare
 from deep_patch_learning.recipe.build import recipe_patches
-from deep_patch_learning.recipe.presets import modern, seed_numbers
+from deep_patch_learning.recipe.choose import seed_numbers
+from deep_patch_learning.recipe.presets import modern
 from deep_patch_learning.refinement.pseudo_boxes import waiting
-from deep_patch_learning.research.peers.contest import training_time
 from deep_patch_learning.runs.folder import RunFolder
+from deep_patch_learning.runs.log import training_time
 from deep_patch_learning.training.fit import train_prepared
-from deep_patch_learning.training.self_training import find_pseudo_boxes
+from deep_patch_learning.training.self_training import PseudoBoxSource, find_pseudo_boxes
 from rows import RESULTS, write_rows
 
 FIGURES = ("mAP", "mAP_11pt", "CorLoc", "detection_mAP", "detection_mAP_11pt", "recall_at_80")
@@ -60,7 +61,7 @@ REFINED = {"heads": ALL_HEADS, "patches_per_sample": 256, "vote_sharpness": 8.0,
 VOTED = REFINED | {"seeds": "vote"}
 MOVED = VOTED | {"regression": True}
 PLACED = MOVED | {"refinement_cells": 2}
-SECOND = PLACED | {"seeds": "given", "refinements": 1, "seeds_per_class": 1}
+SECOND = PLACED | {"seeds": "pseudo-boxes", "refinements": 1, "seeds_per_class": 1}
 ROWS = {
     "two heads": Row(),
     "one refinement": Row(REFINED | {"refinements": 1}),
@@ -115,7 +116,9 @@ def train_row(name: str, options: argparse.Namespace, seed: int) -> None:
     recipe = recipe_of(row, options, seed)
     training = prepared(options, options.split, recipe)
     asked = [folder_of(teacher, options, its_seed) for teacher, its_seed in teachers]
-    given = find_pseudo_boxes(training, recipe, folder, asked, options.device, scales=row.found_at)
+    given = find_pseudo_boxes(
+        training, recipe, folder, PseudoBoxSource(asked, device=options.device, scales=row.found_at)
+    )
     trainer = train_prepared(
         training, recipe, folder, device=options.device, given=given, description=f"{name}, {seed}"
     )
@@ -142,7 +145,7 @@ def measure_row(name: str, options: argparse.Namespace, seed: int) -> None:
     result = {key: round(figures[key], 2) for key in FIGURES}
     if options.split == options.test_split or options.split == "trainval":
         result |= {"mAP": "", "mAP_11pt": ""}  # of tags that were trained on
-    result |= {"samples": recipe.steps * recipe.batch_images, "training_seconds": round(seconds, 1)}
+    result |= {"samples": recipe.optimiser.steps * recipe.optimiser.batch_images, "training_seconds": round(seconds, 1)}
     result |= {"samples_per_second": round(speed or 0, 1), "test_images_per_second": round(len(found) / spent, 1)}
     result |= {"boxes_found_at": " ".join(map(str, row.found_at)) if row.boxes_from else ""}
     result |= {"CorLoc_per_class": figures["CorLoc_per_class"], "machine": machine_name(options.device)}

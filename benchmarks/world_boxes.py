@@ -23,24 +23,24 @@ from deep_patch_learning.data.readers.read import read_tags
 from deep_patch_learning.data.truth import TrueBoxes, read_truth
 from deep_patch_learning.data.world import World, make_world
 from deep_patch_learning.evaluation.measure import measure_predictions
-from deep_patch_learning.inference.loading import load, recipe_box_selection
+from deep_patch_learning.inference.loading import load
 from deep_patch_learning.inference.model import ImageInput, Model
 from deep_patch_learning.inference.prediction import Prediction
-from deep_patch_learning.inference.selection import agreement
 from deep_patch_learning.inference.stream import predict_prepared
 from deep_patch_learning.labels.select import looks_like_a_part
 from deep_patch_learning.patches.prepare import Prepared, prepare
-from deep_patch_learning.recipe.build import recipe_patches
+from deep_patch_learning.recipe.build import recipe_box_selection, recipe_patches
 from deep_patch_learning.recipe.presets import refined_world, self_training_round, world
+from deep_patch_learning.refinement.selection import agreement
 from deep_patch_learning.training.fit import train_prepared
-from deep_patch_learning.training.self_training import find_pseudo_boxes
+from deep_patch_learning.training.self_training import PseudoBoxSource, find_pseudo_boxes
 
 RESULTS = Path(__file__).parent.parent / "results"
 FIGURES = ("mAP", "detection_mAP", "detection_mAP_11pt", "recall_at_80", "instance_recall", "CorLoc")
 SECOND = self_training_round(refined_world()).replace(name="second-world")
 # name, the network, how its boxes are selected
 WAYS = (
-    ("the paper's", world(), {"picking": "best", "boxes": "best-first"}),
+    ("the paper's", world(), {"box_selection": "max", "boxes": "best-first"}),
     ("best-first", world(), {"boxes": "best-first"}),
     ("elected", world(), {}),
     ("refined", refined_world(), {}),
@@ -65,7 +65,9 @@ def trained(folder: Path, seed: int) -> tuple[Path, Path]:
     for made in (world(), refined_world(), SECOND):
         recipe, run = made.replace(seed=seed), folder / f"run-{made.name}"
         ready = prepare(read_tags(ordinary, "train"), recipe_patches(recipe), folder / "patches")
-        given = find_pseudo_boxes(ready, recipe, run, [folder / "run-refined-world"], "cpu", cache=folder / "patches")
+        given = find_pseudo_boxes(
+            ready, recipe, run, PseudoBoxSource([folder / "run-refined-world"], device="cpu", cache=folder / "patches")
+        )
         train_prepared(ready, recipe, run, device="cpu", given=given)
     return ordinary, make_world(folder / "crowd", 150, 300, seed + 100, CROWD)
 
@@ -145,7 +147,7 @@ def main() -> None:
                     row
                     | (
                         dict.fromkeys(HINTS, "")
-                        if "refinement" in recipe.heads
+                        if "refinement" in recipe.model.heads
                         else recognised(model, ready, found, truth)
                     )
                     | about

@@ -74,8 +74,11 @@ def test_pretrained_features_know_what_an_image_shows(voc: Path, weights: Path) 
     from deep_patch_learning.data.batch import collate, make_view
     from deep_patch_learning.data.readers.read import read_tags
     from deep_patch_learning.recipe.build import build_network
+    from deep_patch_learning.recipe.recipe import Recipe
 
-    network = build_network("resnet50-v1", 20, weights=str(weights / FILES["resnet50-v1"]))[0].eval()
+    network = build_network(Recipe.of(backbone="resnet50-v1", weights=str(weights / FILES["resnet50-v1"])), 20)[
+        0
+    ].eval()
     state = load_file(weights / FILES["resnet50-v1"])
     images = read_tags(voc, "val")
     planes = images.labels[:, images.classes.index("aeroplane")] == 1

@@ -19,7 +19,7 @@ from safetensors.torch import save_file
 from torch import Tensor, nn
 
 from deep_patch_learning.data.world.school import SUBJECTS, draw_lesson
-from deep_patch_learning.model.backbones.catalogue import tiny
+from deep_patch_learning.model.backbones.tiny import tiny
 from deep_patch_learning.model.pooling import SpatialPyramidPooling
 
 SIDES = (40, 56, 72, 96)  # objects have several sizes, as patches do

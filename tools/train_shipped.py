@@ -9,7 +9,7 @@
 
 LITE0 is EfficientNet-Lite0 on ImageNet, with the names of the package efficientnet-lite-pytorch. The runs of --boxes-from
 are the row "long third round" of benchmarks/voc_parts.py with three seeds, trained on the same split. Pseudo boxes from an
-earlier run may lie beside OUT, as `refinement.pseudo_boxes.waiting` names them, instead of --boxes-from. All layers are
+earlier run may lie beside OUT, as OUT-pseudo-boxes.jsonl, instead of --boxes-from. All layers are
 trained: some minutes on a GPU. `measure` writes results/shipped_model.csv, the twin on val with its weights in half
 precision as shipped, and calibrates it; `pack` fills src/deep_patch_learning/inference/shipped. `trunk` writes the layers
 that `--recipe fast` starts from: those of ImageNet, without any photo of VOC.
@@ -39,7 +39,7 @@ from deep_patch_learning.recipe.presets import fast, self_training_round
 from deep_patch_learning.recipe.recipe import Recipe
 from deep_patch_learning.runs.folder import RunFolder
 from deep_patch_learning.training.fit import train_prepared
-from deep_patch_learning.training.self_training import find_pseudo_boxes
+from deep_patch_learning.training.self_training import PseudoBoxSource, find_pseudo_boxes
 
 RESULTS = Path(__file__).parent.parent / "results"
 STEPS = 2500
@@ -52,7 +52,9 @@ def train(options: argparse.Namespace) -> None:
     recipe = self_training_round(fast("lite0-map", STEPS))
     recipe = recipe.replace(weights=str(options.weights), freeze_backbone=False, seed=options.seed)
     prepared = prepare(read_tags(options.data, options.split), recipe_patches(recipe))
-    given = find_pseudo_boxes(prepared, recipe, options.out, options.boxes_from, options.device, scales=(600,))
+    given = find_pseudo_boxes(
+        prepared, recipe, options.out, PseudoBoxSource(options.boxes_from, device=options.device, scales=(600,))
+    )
     source = {"path": options.data.name, "split": options.split}
     train_prepared(prepared, recipe, options.out, source, device=options.device, given=given)
 
@@ -78,9 +80,12 @@ def measure(options: argparse.Namespace) -> None:
     write_calibration(run.calibration, calibration, {"path": options.data.name, "split": "val"})
     recipe = Recipe.load(run.config)
     row = {"trained_on": "train", "measured_on": "val"} | {name: round(figures[name], 2) for name in FIGURES}
-    row |= {"samples": recipe.steps * recipe.batch_images, "megabytes": round(run.weights.stat().st_size / 1e6, 1)}
+    row |= {
+        "samples": recipe.optimiser.steps * recipe.optimiser.batch_images,
+        "megabytes": round(run.weights.stat().st_size / 1e6, 1),
+    }
     command = f"python tools/train_shipped.py measure {options.data.name} --twin TWIN, after its train"
-    row |= {"command": command, "seed": recipe.seed}
+    row |= {"command": command, "seed": recipe.machine.seed}
     row |= {"machine": machine_name(), "date": date.today().isoformat()}
     with (RESULTS / "shipped_model.csv").open("w", newline="") as file:
         writer = csv.DictWriter(file, row.keys())
@@ -95,7 +100,7 @@ def pack(options: argparse.Namespace) -> None:
     shutil.copyfile(run.weights, SHIPPED / "weights.safetensors")
     halve(SHIPPED / "weights.safetensors")
     recipe = Recipe.load(run.config)
-    write_whole(SHIPPED / "config.toml", recipe.replace(weights=Path(recipe.weights).name).to_toml())
+    write_whole(SHIPPED / "config.toml", recipe.replace(weights=Path(recipe.model.weights).name).to_toml())
     described = run.describe()
     kept = {name: described[name] for name in ("classes", "fingerprint", "path", "split")}
     write_whole(SHIPPED / "data.json", json.dumps(kept, indent=1) + "\n")
@@ -104,7 +109,7 @@ def pack(options: argparse.Namespace) -> None:
 
 def trunk(options: argparse.Namespace) -> None:
     """Store the layers below the heads with ImageNet's weights, norms folded, in half precision."""
-    network, _ = build_network("lite0-map", 1, weights=str(options.weights))
+    network, _ = build_network(Recipe.of(backbone="lite0-map", weights=str(options.weights)), 1)
     below = {name: tensor.half() for name, tensor in network.state_dict().items() if name.startswith("backbone.")}
     with written_whole(TRUNK) as part:
         save_file(

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from deep_patch_learning.commands.report import report
     from deep_patch_learning.commands.reproduce import reproduce
     from deep_patch_learning.commands.train import Run, train
-    from deep_patch_learning.common.errors import DataError, DplError, ModelError, RunError, TrainingError
+    from deep_patch_learning.common.errors import DataError, DplError, ModelError, RunError, SettingError, TrainingError
     from deep_patch_learning.data.dataset import TaggedImages
     from deep_patch_learning.data.readers.read import read_tags
     from deep_patch_learning.inference.model import Model
@@ -49,6 +49,7 @@ __all__ = [
     "Recipe",
     "Run",
     "RunError",
+    "SettingError",
     "Tag",
     "TaggedImages",
     "TrainingError",
@@ -70,7 +71,9 @@ __all__ = [
 ]
 
 _HOME = {
-    **dict.fromkeys(("DataError", "DplError", "ModelError", "RunError", "TrainingError"), "common.errors"),
+    **dict.fromkeys(
+        ("DataError", "DplError", "ModelError", "RunError", "SettingError", "TrainingError"), "common.errors"
+    ),
     **dict.fromkeys(("FoundBox", "Prediction", "Tag"), "inference.prediction"),
     "Model": "inference.model",
     "Recipe": "recipe.recipe",

@@ -12,11 +12,11 @@ import deep_patch_learning
 from deep_patch_learning.cli import options
 from deep_patch_learning.cli.app import app
 from deep_patch_learning.common.devices import DEVICES
-from deep_patch_learning.common.errors import RunError
+from deep_patch_learning.common.errors import RunError, SettingError
 from deep_patch_learning.labels.write import FORMATS
 from deep_patch_learning.patches import METHODS
 from deep_patch_learning.recipe.presets import RECIPES
-from deep_patch_learning.research.reproduce.plan import YEARS
+from deep_patch_learning.research.reproduce.protocol import YEARS
 
 
 @pytest.mark.parametrize(
@@ -61,7 +61,7 @@ def test_settings() -> None:
     found = options.settings_of(["steps=5", " a = b=c "], steps=3, weights=None, patches=options.PatchMethod.EDGE_BOXES)
     assert found == {"steps": "5", "a": "b=c", "patches": "edge-boxes"}
     assert type(found["patches"]) is str
-    with pytest.raises(RunError, match="wanted KEY=VALUE"):
+    with pytest.raises(SettingError, match="wanted KEY=VALUE"):
         options.settings_of(["steps"])
 
 

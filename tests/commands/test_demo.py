@@ -16,7 +16,7 @@ def test_the_single_heads_come_with_all() -> None:
     ]  # fmt: skip
     assert list(ways("world", 0)) == ["both"]
     assert list(ways("world", 0, all_heads=True)) == ["both", "classification", "discovery"]
-    assert all(recipe.seed == 4 for recipe in ways("refined-world", 4, all_heads=True).values())
+    assert all(recipe.machine.seed == 4 for recipe in ways("refined-world", 4, all_heads=True).values())
 
 
 def test_end_to_end_on_few_images(tmp_path: Path, capsys: pytest.CaptureFixture) -> None:

@@ -43,9 +43,9 @@ def test_without_a_gpu_the_default_is_the_small_network_of_the_package(
     monkeypatch.setattr("torchvision.models.get_weight", lambda *_: pytest.fail("would fetch weights"))
     train(small_world, tmp_path / "r", steps=1, limit=2, device="cpu", scales=(96,))
     line = said(capsys)
-    assert "recipe fast: there is no GPU" in line
+    assert "recipe fast: --device cpu; a small network, its weights are in the package" in line
     recipe = Recipe.load(tmp_path / "r" / "config.toml")
-    assert (recipe.name, recipe.backbone, recipe.weights) == ("fast", "lite0-map", "shipped")
+    assert (recipe.name, recipe.model.backbone, recipe.model.weights) == ("fast", "lite0-map", "shipped")
     train(small_world, tmp_path / "r", steps=1, limit=2, device="cpu", scales=(96,))
     assert "resumed at step 1 of 1" in said(capsys)
 
@@ -56,7 +56,7 @@ def test_with_a_gpu_the_default_is_the_large_network(
     monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
     with pytest.raises(DataError, match="there is no split"):
         train(small_world, tmp_path / "r", split="nowhere")
-    assert "recipe modern: there is a GPU" in said(capsys)
+    assert "recipe refined: trains ResNet-50 on the GPU (cuda)" in said(capsys)
 
 
 def test_a_run_that_was_begun_keeps_its_recipe(
@@ -76,7 +76,7 @@ def test_weights_that_cannot_be_fetched_name_the_offline_choice(
         raise OSError("no network")
 
     monkeypatch.setattr("torchvision.models.ResNet50_Weights.get_state_dict", offline)
-    with pytest.raises(ModelError, match=r"could not be fetched \(no network\)\. Train with --recipe fast"):
+    with pytest.raises(ModelError, match=r"could not be fetched \(no network\).*--recipe fast, whose weights are in the package"):
         train(small_world, tmp_path / "r", recipe="modern", device="cpu", limit=2, scales=(64,))
     assert not (tmp_path / "r").exists()
 
@@ -121,7 +121,7 @@ def test_what_can_fail_at_once_fails_before_patches(
 def test_options_are_not_settings_of_a_recipe() -> None:
     from dataclasses import fields
 
-    assert not {field.name for field in fields(TrainOptions)} & {field.name for field in fields(Recipe)}
+    assert not {field.name for field in fields(TrainOptions)} & set(Recipe.of().settings())
     assert Distillation() == Distillation("imagenet", "resnet50", None)
 
 

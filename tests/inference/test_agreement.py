@@ -5,7 +5,7 @@ import pytest
 import torch
 
 from deep_patch_learning.common.boxes import box_iou
-from deep_patch_learning.inference.selection import agreement
+from deep_patch_learning.refinement.selection import agreement
 
 
 @pytest.mark.parametrize("seed", range(5))

@@ -11,13 +11,17 @@ from deep_patch_learning.data.batch import Batch
 from deep_patch_learning.inference.ensemble import Ensemble
 from deep_patch_learning.model.network import ALL_HEADS, HEADS, DeepPatchNet
 from deep_patch_learning.recipe.build import build_network
+from deep_patch_learning.recipe.recipe import Recipe
 
 
 def network(seed: int, heads: tuple[str, ...] = ALL_HEADS, refinements: int = 2, moves: bool = True) -> DeepPatchNet:
     torch.manual_seed(seed)
-    return build_network("tiny", 3, heads, filters=8, refinements=refinements, refinement_width=16, regression=moves)[
-        0
-    ].eval()
+    return build_network(
+        Recipe.of(
+            backbone="tiny", heads=heads, filters=8, refinements=refinements, refinement_width=16, regression=moves
+        ),
+        3,
+    )[0].eval()
 
 
 @pytest.fixture

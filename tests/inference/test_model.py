@@ -15,10 +15,10 @@ from deep_patch_learning.data.readers.read import read_tags
 from deep_patch_learning.inference.loading import load
 from deep_patch_learning.inference.model import ImageInput, Model
 from deep_patch_learning.inference.scoring import score_images
-from deep_patch_learning.inference.selection import BoxSelection, voted
 from deep_patch_learning.patches.prepare import Prepared, prepare
 from deep_patch_learning.recipe.build import recipe_patches
 from deep_patch_learning.recipe.recipe import Recipe
+from deep_patch_learning.refinement.selection import BoxSelection, voted
 from deep_patch_learning.training.fit import train_prepared
 
 SCALES = (96, 128, 160)

@@ -6,7 +6,7 @@ import torch
 from torchvision.ops import nms as torchvision_nms
 
 from deep_patch_learning.inference.model import PredictSettings, selected_boxes
-from deep_patch_learning.inference.selection import BoxSelection, Ranked
+from deep_patch_learning.refinement.selection import BoxSelection, Ranked
 
 
 @pytest.mark.parametrize("seed", range(8))

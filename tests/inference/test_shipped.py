@@ -40,7 +40,7 @@ def test_fast_begins_with_layers_that_know_no_tags() -> None:
     from deep_patch_learning.recipe.build import build_network
 
     recipe = fast()
-    network, report = build_network(recipe.backbone, 3, recipe.heads, weights=recipe.weights, refinement_cells=3)
+    network, report = build_network(recipe, 3)
     assert report is not None
     assert not any(layer.startswith("backbone.") for layer in report.new)
     begun = network.backbone.body.head[0].weight.half()
@@ -50,11 +50,14 @@ def test_fast_begins_with_layers_that_know_no_tags() -> None:
 
 def test_layers_of_fast_are_those_of_imagenet() -> None:
     from deep_patch_learning.recipe.build import build_network
+    from deep_patch_learning.recipe.recipe import Recipe
 
     file = Path(os.environ.get("DPL_WEIGHTS", "")) / "efficientnet_lite0_imagenet.safetensors"
     if not file.is_file():
         pytest.skip("needs ImageNet weights: set DPL_WEIGHTS to the folder of efficientnet_lite0_imagenet.safetensors")
-    shipped, named = (build_network("lite0-map", 3, weights=source)[0] for source in ("shipped", str(file)))
+    shipped, named = (
+        build_network(Recipe.of(backbone="lite0-map", weights=source), 3)[0] for source in ("shipped", str(file))
+    )
     for name, tensor in named.backbone.state_dict().items():
         assert torch.equal(shipped.backbone.state_dict()[name], tensor.half().float()), name
 

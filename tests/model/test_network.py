@@ -9,6 +9,7 @@ from deep_patch_learning.data.batch import Batch
 from deep_patch_learning.model.network import centres
 from deep_patch_learning.model.pooling import SpatialPyramidPooling
 from deep_patch_learning.recipe.build import build_network
+from deep_patch_learning.recipe.recipe import Recipe
 
 SIZES = [(190, 250), (256, 180), (190, 250)]
 PATCHES = [
@@ -38,7 +39,7 @@ def test_a_batch_of_different_sizes_equals_its_images_one_by_one(name: str) -> N
     if name.startswith("timm:"):
         pytest.importorskip("timm", reason="the extra `timm` is not installed")
     torch.manual_seed(0)
-    network, _ = build_network(name, classes=5)
+    network, _ = build_network(Recipe.of(backbone=name), 5)
     for parameter in network.discovery.parameters():
         torch.nn.init.normal_(parameter, std=0.5)
     network.eval()
@@ -54,7 +55,7 @@ def test_a_batch_of_different_sizes_equals_its_images_one_by_one(name: str) -> N
 
 def test_chunks_change_nothing() -> None:
     torch.manual_seed(0)
-    network = build_network("tiny", 5)[0].eval()
+    network = build_network(Recipe.of(backbone="tiny"), 5)[0].eval()
     batch = make_batch([0, 1, 2])
     with torch.no_grad():
         whole, chunked = network(batch), network(batch, chunk=2)
@@ -93,7 +94,7 @@ def test_centres_are_shares_of_each_images_own_size() -> None:
 
 @pytest.mark.parametrize("heads", [("classification",), ("discovery",)])
 def test_a_head_alone(heads: tuple[str, ...]) -> None:
-    scores = build_network("tiny", 4, heads=heads)[0].eval()(make_batch([0]))
+    scores = build_network(Recipe.of(backbone="tiny", heads=heads), 4)[0].eval()(make_batch([0]))
     assert (scores.classification is None) == ("classification" not in heads)
     assert (scores.discovery is None) == (scores.patches is None) == ("discovery" not in heads)
 
@@ -102,7 +103,7 @@ def test_an_image_without_patches_scores_zero() -> None:
     batch = make_batch([0, 1])
     kept = batch.patch_image == 0
     alone = batch._replace(patches=batch.patches[kept], patch_image=batch.patch_image[kept])
-    scores = build_network("tiny", 4)[0].eval()(alone)
+    scores = build_network(Recipe.of(backbone="tiny"), 4)[0].eval()(alone)
     assert scores.discovery[1].tolist() == [0, 0, 0, 0]
 
 
@@ -116,10 +117,10 @@ def test_an_image_without_patches_scores_zero() -> None:
 )
 def test_wrong_names_are_fixed(options: dict, words: str) -> None:
     with pytest.raises(ModelError, match=words):
-        build_network(classes=3, **options)
+        build_network(Recipe.of(**options), 3)
 
 
 def test_the_frozen_norms_of_a_residual_network_are_part_of_its_convolutions() -> None:
-    network = build_network("resnet50", 3)[0].train()
+    network = build_network(Recipe.of(backbone="resnet50"), 3)[0].train()
     assert not any(isinstance(m, torch.nn.BatchNorm2d) for m in network.modules())
     assert all(m.bias is not None for m in network.modules() if isinstance(m, torch.nn.Conv2d))

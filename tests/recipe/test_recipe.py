@@ -2,21 +2,27 @@
 
 import pytest
 
-from deep_patch_learning.common.errors import RunError
+from deep_patch_learning.common.errors import SettingError
 from deep_patch_learning.recipe.build import recipe_patches
-from deep_patch_learning.recipe.presets import RECIPES, choose, modern, paper
+from deep_patch_learning.recipe.choose import choose
+from deep_patch_learning.recipe.presets import RECIPES, modern, paper
 from deep_patch_learning.recipe.recipe import Recipe
 
 
 def test_the_papers_numbers() -> None:
     recipe = paper("vgg16")
-    assert (recipe.batch_images, recipe.images_per_micro_batch) == (2, 1)
-    assert recipe.scales == (480, 576, 688, 864, 1200)
-    assert (recipe.optimiser, recipe.momentum, recipe.weight_decay) == ("sgd", 0.9, 5e-4)
-    assert (recipe.head_first_steps, recipe.steps, recipe.total_steps) == (5_000, 40_000, 45_000)
-    assert (recipe.reduction, recipe.unknown, recipe.patches_per_sample, recipe.filters) == ("mean", "absent", 0, 256)
-    assert recipe.box_selection == "best"
-    assert paper("caffenet").head_first_steps == 0
+    assert (recipe.optimiser.batch_images, recipe.optimiser.images_per_micro_batch) == (2, 1)
+    assert recipe.data.scales == (480, 576, 688, 864, 1200)
+    assert (recipe.optimiser.optimiser, recipe.optimiser.momentum, recipe.optimiser.weight_decay) == ("sgd", 0.9, 5e-4)
+    assert (recipe.optimiser.head_first_steps, recipe.optimiser.steps, recipe.total_steps) == (5_000, 40_000, 45_000)
+    assert (
+        recipe.optimiser.reduction,
+        recipe.optimiser.unknown,
+        recipe.data.patches_per_sample,
+        recipe.model.filters,
+    ) == ("mean", "absent", 0, 256)
+    assert recipe.test.box_selection == "max"
+    assert paper("caffenet").optimiser.head_first_steps == 0
 
 
 @pytest.mark.parametrize(
@@ -29,10 +35,10 @@ def test_the_papers_schedule_with_the_first_phase(step: int, rate: float) -> Non
 def test_warm_up_and_cosine() -> None:
     recipe = modern(steps=1000)
     rates = [recipe.rate_at(step) for step in range(1000)]
-    assert rates[0] == pytest.approx(recipe.learning_rate / recipe.warmup_steps)
-    assert max(rates) == pytest.approx(recipe.learning_rate)
-    assert rates[recipe.warmup_steps :] == sorted(rates[recipe.warmup_steps :], reverse=True)
-    assert rates[-1] < recipe.learning_rate / 1000
+    assert rates[0] == pytest.approx(recipe.optimiser.learning_rate / recipe.optimiser.warmup_steps)
+    assert max(rates) == pytest.approx(recipe.optimiser.learning_rate)
+    assert rates[recipe.optimiser.warmup_steps :] == sorted(rates[recipe.optimiser.warmup_steps :], reverse=True)
+    assert rates[-1] < recipe.optimiser.learning_rate / 1000
 
 
 @pytest.mark.parametrize("name", RECIPES)
@@ -58,7 +64,7 @@ def test_toml_there_and_back(name: str) -> None:
     ],
 )
 def test_bad_settings(text: str, words: str) -> None:
-    with pytest.raises(RunError) as caught:
+    with pytest.raises(SettingError) as caught:
         Recipe.from_toml(text)
     assert words in str(caught.value)
 
@@ -71,8 +77,13 @@ def test_settings_from_the_command_line() -> None:
         ["learning_rate=1e-4", "flips=false", "scales=480,688"],
         {"backbone": "vgg16", "steps": 50, "weights": "none"},
     )
-    assert (recipe.backbone, recipe.steps, recipe.weights, recipe.seed) == ("vgg16", 50, "", 3)
-    assert (recipe.learning_rate, recipe.flips, recipe.scales, recipe.heads) == (
+    assert (recipe.model.backbone, recipe.optimiser.steps, recipe.model.weights, recipe.machine.seed) == (
+        "vgg16",
+        50,
+        "",
+        3,
+    )
+    assert (recipe.optimiser.learning_rate, recipe.data.flips, recipe.data.scales, recipe.model.heads) == (
         1e-4,
         False,
         (480, 688),
@@ -82,12 +93,12 @@ def test_settings_from_the_command_line() -> None:
 
 def test_steps_by_set_are_steps_by_option() -> None:
     assert choose("modern", "both", 0, ["steps=50"], {}) == choose("modern", "both", 0, [], {"steps": 50})
-    assert choose("paper", "both", 0, ["backbone=vgg16"], {}).head_first_steps == 5_000
+    assert choose("paper", "both", 0, ["backbone=vgg16"], {}).optimiser.head_first_steps == 5_000
 
 
 def test_pretrained_weights_unless_said_otherwise() -> None:
-    assert modern("resnet50").weights == modern("vgg16").weights == "imagenet"
-    assert choose("modern", "both", 0, [], {"weights": "none"}).weights == ""
+    assert modern("resnet50").model.weights == modern("vgg16").model.weights == "imagenet"
+    assert choose("modern", "both", 0, [], {"weights": "none"}).model.weights == ""
 
 
 def test_the_paper_searches_as_the_original() -> None:
@@ -105,6 +116,6 @@ def test_the_paper_searches_as_the_original() -> None:
     ],
 )
 def test_bad_command_line(arguments: tuple, words: str) -> None:
-    with pytest.raises(RunError) as caught:
+    with pytest.raises(SettingError) as caught:
         choose(*arguments)
     assert words in str(caught.value)

@@ -15,6 +15,7 @@ from deep_patch_learning.model.by_image import patch_rows
 from deep_patch_learning.model.losses import HeadLosses
 from deep_patch_learning.model.network import ALL_HEADS, Scores
 from deep_patch_learning.recipe.build import build_network
+from deep_patch_learning.recipe.recipe import Recipe
 from deep_patch_learning.refinement.heads import Refinement
 from deep_patch_learning.refinement.losses import RefinedLosses, RefinementLosses, cluster_loss, offset_loss, patch_loss
 from deep_patch_learning.refinement.seeds import Best, Clusters, SeedRule, Seeds, Several, Vote, find_seeds
@@ -252,7 +253,10 @@ def test_without_present_classes_nothing_is_refined() -> None:
 @pytest.mark.parametrize("hidden", [0, 16])
 def test_a_network_with_all_heads(hidden: int) -> None:
     torch.manual_seed(0)
-    network = build_network("tiny", CLASSES, ALL_HEADS, 8, refinements=2, refinement_width=hidden, regression=True)[0]
+    network = build_network(
+        Recipe.of(backbone="tiny", heads=ALL_HEADS, filters=8, refinements=2, refinement_width=hidden, regression=True),
+        CLASSES,
+    )[0]
     batch = some_batch([3, 0, 5], 0)
     scores = network.eval()(batch._replace(patches=batch.patches.float()))
     assert scores.classification.shape == scores.discovery.shape == scores.refinement.image.shape == (3, CLASSES)
@@ -261,16 +265,18 @@ def test_a_network_with_all_heads(hidden: int) -> None:
     mean = scores.refinement.heads.softmax(dim=2)[..., :CLASSES].mean(dim=1)
     torch.testing.assert_close(scores.refinement.probabilities, mean)
     assert not scores.refinement.probabilities.requires_grad
-    alone = build_network("tiny", CLASSES, ("refinement",), refinement_width=hidden)[0].eval()(
-        batch._replace(patches=batch.patches.float())
-    )
+    alone = build_network(Recipe.of(backbone="tiny", heads=("refinement",), refinement_width=hidden), CLASSES)[
+        0
+    ].eval()(batch._replace(patches=batch.patches.float()))
     assert alone[:4] == (None,) * 4
     assert alone.refinement.offsets is None
 
 
 def test_a_refinement_that_tells_places_of_a_patch_apart() -> None:
     torch.manual_seed(0)
-    network = build_network("resnet50", CLASSES, ALL_HEADS, 8, refinement_width=16, refinement_cells=2)[0].eval()
+    network = build_network(
+        Recipe.of(backbone="resnet50", heads=ALL_HEADS, filters=8, refinement_width=16, refinement_cells=2), CLASSES
+    )[0].eval()
     assert network.refinement.hidden[0].in_features == 4 * 2048
     pooled = torch.randn(3, 1024, 7, 7)
     with torch.no_grad():
@@ -284,11 +290,11 @@ def test_a_refinement_that_tells_places_of_a_patch_apart() -> None:
     torch.testing.assert_close(parts.discovery, whole.discovery)
     for backbone, cells in (("tiny", 2), ("resnet50", 5)):
         with pytest.raises(ModelError, match="at most"):
-            build_network(backbone, CLASSES, ALL_HEADS, 8, refinement_cells=cells)
+            build_network(Recipe.of(backbone=backbone, heads=ALL_HEADS, filters=8, refinement_cells=cells), CLASSES)
 
 
 def test_the_papers_heads_stay_as_they_are() -> None:
-    network = build_network("tiny", CLASSES)[0]
+    network = build_network(Recipe.of(backbone="tiny"), CLASSES)[0]
     assert network.refinement is None
     assert not any(name.startswith("refinement") for name in network.state_dict())
     with pytest.raises(ValueError, match="needs the batch"):

@@ -21,6 +21,7 @@ from deep_patch_learning.inference.model import Model, PredictSettings
 from deep_patch_learning.inference.prediction import Prediction
 from deep_patch_learning.patches.sliding_window import SlidingWindow
 from deep_patch_learning.recipe.build import build_network
+from deep_patch_learning.recipe.recipe import Recipe
 from deep_patch_learning.runs.folder import RunFolder
 
 CLASSES = ('<b>&"cat', "dog's")  # names that break a page which does not escape them
@@ -74,7 +75,7 @@ def make_model(
     heads: tuple[str, ...] = ("classification", "discovery"), filters: int = 6, classes: int = len(CLASSES)
 ) -> Model:
     torch.manual_seed(1)
-    network, _ = build_network("tiny", classes, heads, filters)
+    network, _ = build_network(Recipe.of(backbone="tiny", heads=heads, filters=filters), classes)
     if network.classification is not None:  # larger weights than a new network has, so that responses differ
         torch.nn.init.normal_(network.classification.part_filters.weight)
         torch.nn.init.normal_(network.classification.classifier.weight)

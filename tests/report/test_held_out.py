@@ -56,7 +56,7 @@ def test_not_known_is_shown_as_such(photos):
 
 def test_the_images_of_a_run_are_those_it_was_trained_on(photos, small_recipe, tmp_path):
     run = RunFolder(tmp_path / "run")
-    trained, held_out = read_apart(photos, None, None, 0.25, small_recipe.seed)
+    trained, held_out = read_apart(photos, None, None, 0.25, small_recipe.machine.seed)
     source = {"path": str(photos), "split": None, "limit": None, "val_split": None, "val_share": 0.25}
     run.begin(small_recipe, trained, source)
     seen = images_of_run(run)

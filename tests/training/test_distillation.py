@@ -1,5 +1,6 @@
 """Distilling: what learns and what does not, kill and resume, weights that a network loads."""
 
+import dataclasses
 import json
 import os
 import signal
@@ -13,7 +14,7 @@ from small_teacher import SmallTeacher
 from torch import Tensor
 
 from deep_patch_learning.cli.app import app
-from deep_patch_learning.common.errors import ModelError, RunError
+from deep_patch_learning.common.errors import ModelError, RunError, SettingError
 from deep_patch_learning.data.batch import collate, make_view
 from deep_patch_learning.data.dataset import TaggedImages
 from deep_patch_learning.model import backbones
@@ -25,7 +26,6 @@ from deep_patch_learning.recipe.recipe import Recipe
 from deep_patch_learning.runs.checkpoint import read_checkpoint
 from deep_patch_learning.runs.folder import RunFolder
 from deep_patch_learning.training.distillation import Distilling, DistilTrainer, NormedLayers, distil_terms, distilling
-from deep_patch_learning.training.loop import Writing
 from deep_patch_learning.training.patch_layers import (
     PatchLayers,
     before_training,
@@ -33,6 +33,7 @@ from deep_patch_learning.training.patch_layers import (
     plan,
     without_tags,
 )
+from deep_patch_learning.training.process import TrainingOptions
 from deep_patch_learning.training.teacher import Taught, teach
 
 SHIPPED = Path(backbones.__file__).with_name("tiny.safetensors")
@@ -121,7 +122,7 @@ def test_a_network_loads_the_weights_and_its_patch_layers_are_filled(
     small_prepared: Prepared, layers: PatchLayers, convolutions: Path
 ) -> None:
     tensors = distilled(small_prepared, layers)
-    network, filled = build_network("tiny", 5, weights=str(layers.weights))
+    network, filled = build_network(Recipe.of(backbone="tiny", weights=str(layers.weights)), 5)
     assert filled is not None
     assert {"patch_features.fc6", "patch_features.fc7", "backbone.body.0"} <= set(filled.filled)
     assert not filled.unused
@@ -138,16 +139,15 @@ def test_the_exported_layers_are_the_students(small_prepared: Prepared, layers: 
     distilled(small_prepared, layers)
     trainer = DistilTrainer(
         layers.recipe,
-        without_tags(small_prepared.images),
-        small_prepared.patches,
+        dataclasses.replace(small_prepared, images=without_tags(small_prepared.images)),
         RunFolder(layers.folder),
         SmallTeacher(),
         layers.settings,
-        "cpu",
+        TrainingOptions(device="cpu"),
     )
     trainer.resume()
     student = trainer.bare.eval()
-    network = build_network("tiny", 5, weights=str(layers.weights))[0].eval()
+    network = build_network(Recipe.of(backbone="tiny", weights=str(layers.weights)), 5)[0].eval()
     pooled = torch.rand(9, 48, 6, 6)
     torch.testing.assert_close(network.patch_features(pooled), student.patch_features(pooled))
 
@@ -244,7 +244,7 @@ def test_the_command_line_becomes_a_plan(tmp_path: Path) -> None:
     )
     assert Recipe.from_toml(made.recipe.to_toml()) == made.recipe
     for change, words in (("crp=9", "no setting 'crp'"), ("crop=big", "should be like 160"), ("dropout=1", "below 1")):
-        with pytest.raises(RunError, match=words):
+        with pytest.raises(SettingError, match=words):
             plan(tmp_path, "alexnet", 0, [change], {}, {})
 
 
@@ -253,11 +253,11 @@ def test_options_before_a_training(tmp_path: Path) -> None:
     made = before_training("distil", recipe, tmp_path / "voc", 30, None, "resnet50")
     assert made is not None
     assert made.folder == tmp_path / "voc-patch-layers"
-    assert (made.recipe.seed, made.recipe.min_patch_side, made.recipe.steps) == (4, 12, 30)
+    assert (made.recipe.machine.seed, made.recipe.data.min_patch_side, made.recipe.optimiser.steps) == (4, 12, 30)
     assert before_training(None, recipe, tmp_path / "voc", None, None, "resnet50") is None
-    with pytest.raises(RunError, match="belong to --patch-layers"):
+    with pytest.raises(SettingError, match="belong to --patch-layers"):
         before_training(None, recipe, tmp_path / "voc", None, "t.pth", "resnet50")
-    with pytest.raises(RunError, match="Did you mean 'distil'"):
+    with pytest.raises(SettingError, match="Did you mean 'distil'"):
         before_training("distill", recipe, tmp_path / "voc", None, None, "resnet50")
 
 
@@ -285,7 +285,7 @@ def test_train_distils_first_and_repeats_without_doing_it_again(
         assert found.exit_code == 0
         assert json.loads(found.stdout.splitlines()[-1])["steps"] == 2
     layers = tmp_path / "run-patch-layers"
-    assert Recipe.load(RunFolder(out).config).weights == str(layers / "weights.safetensors")
+    assert Recipe.load(RunFolder(out).config).model.weights == str(layers / "weights.safetensors")
     assert len(RunFolder(layers).read_log()) == 1
     distil = ["distil", str(small_world), "--split", "train", "--out", str(tmp_path / "own"), "--backbone", "tiny"]
     distil += ["--weights", str(convolutions), "--steps", "1", "--set", "batch_images=2", "--set", "scales=96"]
@@ -298,5 +298,7 @@ def test_train_distils_first_and_repeats_without_doing_it_again(
 
 
 def test_writing_goes_to_the_trainer(small_prepared: Prepared, layers: PatchLayers) -> None:
-    distil_patch_layers(small_prepared, layers, device="cpu", teacher=SmallTeacher(), writing=Writing(log_steps=1))
+    distil_patch_layers(
+        small_prepared, layers, device="cpu", teacher=SmallTeacher(), options=TrainingOptions(log_steps=1)
+    )
     assert [entry["step"] for entry in RunFolder(layers.folder).read_log()] == list(range(1, 9))

@@ -40,7 +40,8 @@ from deep_patch_learning.training.early_stopping import (
     read_measurements,
 )
 from deep_patch_learning.training.fit import train_prepared
-from deep_patch_learning.training.loop import Trainer, Writing
+from deep_patch_learning.training.loop import Trainer
+from deep_patch_learning.training.process import TrainingOptions
 
 STEPS = 16  # measured after every second of them
 
@@ -73,7 +74,7 @@ def trainer(prepared: Prepared, recipe: Recipe, folder: Path, measure: Given) ->
     run = RunFolder(folder)
     run.begin(recipe, prepared.images, {})
     held = HeldOut(run, recipe.total_steps, measure)
-    made = Trainer(recipe, prepared.images, prepared.patches, run, "cpu", Writing(log_steps=1), held_out=held)
+    made = Trainer(recipe, prepared, run, TrainingOptions(log_steps=1, device="cpu"), held_out=held)
     made.resume()
     return made
 
@@ -206,13 +207,13 @@ from pathlib import Path
 from deep_patch_learning.patches.prepare import prepare
 from deep_patch_learning.training.fit import train_prepared
 from deep_patch_learning.data.readers.read import read_tags
-from deep_patch_learning.training.loop import Writing
+from deep_patch_learning.training.process import TrainingOptions
 from deep_patch_learning.recipe.build import recipe_patches
 from deep_patch_learning.recipe.recipe import Recipe
 listing, config, patches, out = map(Path, sys.argv[1:])
 recipe = Recipe.load(config)
 made = [prepare(read_tags(listing, split), recipe_patches(recipe), patches) for split in ("train", "test")]
-train_prepared(made[0], recipe, out, device="cpu", writing=Writing(1, 0), held_out=made[1])
+train_prepared(made[0], recipe, out, device="cpu", writing=TrainingOptions(1, 0), held_out=made[1])
 """
 
 
@@ -257,7 +258,7 @@ def test_the_measure_is_that_of_the_prediction_at_its_scale(
     import deep_patch_learning as dpl
 
     recipe = small_recipe.replace(patches_per_sample=0)  # all patches, as in predicting
-    model = dpl.load(small_run, "cpu", scales=[min(recipe.scales)])
+    model = dpl.load(small_run, "cpu", scales=[min(recipe.data.scales)])
     measured = TagMeasure(held_out.images, held_out.patches, recipe)
     figures = measure_predictions(list(predict_prepared(model, held_out)), held_out.images.labels, None)
     assert measured.images == len(held_out.images)
@@ -272,7 +273,7 @@ def test_a_measurement_looks_at_few_images_of_many(small_prepared: Prepared) -> 
     many = labels[[i % len(labels) for i in range(5_000)]]
     recipe = world()
     kept = measured_images(many, recipe)
-    samples = recipe.total_steps * recipe.batch_images
+    samples = recipe.total_steps * recipe.optimiser.batch_images
     assert 0.14 * samples / MEASUREMENTS < len(kept) < 0.2 * samples / MEASUREMENTS
     assert len(measured_images(labels, world(steps=1))) == len(labels) < FEWEST
     rare = many * 0

@@ -12,7 +12,8 @@ from deep_patch_learning.inference.stream import predict_prepared
 from deep_patch_learning.patches.prepare import Prepared
 from deep_patch_learning.recipe.presets import modern
 from deep_patch_learning.runs.folder import RunFolder
-from deep_patch_learning.training.loop import Trainer, Writing
+from deep_patch_learning.training.loop import Trainer
+from deep_patch_learning.training.process import TrainingOptions
 
 pytestmark = pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GPU")
 
@@ -26,7 +27,7 @@ def test_a_loaded_run_says_what_the_trained_network_says(
     )
     run = RunFolder(tmp_path / "run")
     run.begin(recipe, small_prepared.images, {})
-    trainer = Trainer(recipe, small_prepared.images, small_prepared.patches, run, "cuda", Writing())
+    trainer = Trainer(recipe, small_prepared, run, TrainingOptions(device="cuda"))
     before = {name: value.clone() for name, value in trainer.bare.named_parameters()}
     assert trainer.fit()
     assert all(not torch.equal(value, before[name]) for name, value in trainer.bare.named_parameters())
@@ -47,7 +48,7 @@ def test_in_single_precision_a_gpu_and_the_cpu_learn_the_same(small_prepared: Pr
     for device in ("cpu", "cuda"):
         run = RunFolder(tmp_path / device)
         run.begin(recipe, small_prepared.images, {})
-        trainer = Trainer(recipe, small_prepared.images, small_prepared.patches, run, device, Writing())
+        trainer = Trainer(recipe, small_prepared, run, TrainingOptions(device=device))
         trainer.bare.patch_features.dropout.p = 0.0
         trainer.fit()
         weights.append({name: value.cpu() for name, value in trainer.bare.state_dict().items()})

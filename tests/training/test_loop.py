@@ -18,12 +18,11 @@ from deep_patch_learning.common.errors import RunError, TrainingError
 from deep_patch_learning.data.readers.read import read_tags
 from deep_patch_learning.model.network import ALL_HEADS
 from deep_patch_learning.patches.prepare import Prepared, prepare
-from deep_patch_learning.recipe.build import recipe_patches
+from deep_patch_learning.recipe.build import recipe_optimiser, recipe_patches
 from deep_patch_learning.recipe.presets import paper
 from deep_patch_learning.recipe.recipe import Recipe
 from deep_patch_learning.runs.checkpoint import read_checkpoint
 from deep_patch_learning.runs.folder import RunFolder
-from deep_patch_learning.training.loop import make_optimiser
 
 
 def same_weights(first: Path, second: Path) -> bool:
@@ -69,13 +68,13 @@ from pathlib import Path
 from deep_patch_learning.patches.prepare import prepare
 from deep_patch_learning.training.fit import train_prepared
 from deep_patch_learning.data.readers.read import read_tags
-from deep_patch_learning.training.loop import Writing
+from deep_patch_learning.training.process import TrainingOptions
 from deep_patch_learning.recipe.build import recipe_patches
 from deep_patch_learning.recipe.recipe import Recipe
 listing, config, patches, out = map(Path, sys.argv[1:])
 recipe = Recipe.load(config)
 prepared = prepare(read_tags(listing, "train"), recipe_patches(recipe), patches)
-train_prepared(prepared, recipe, out, device="cpu", writing=Writing(log_steps=1, checkpoint_seconds=0))
+train_prepared(prepared, recipe, out, device="cpu", writing=TrainingOptions(log_steps=1, checkpoint_seconds=0))
 """
 
 
@@ -155,7 +154,7 @@ def test_a_pass_that_does_not_fit_the_memory_is_taken_in_halves(
     assert refused == [4, 4, 4]
     assert same_weights(tmp_path / "short" / "weights.safetensors", tmp_path / "plain" / "weights.safetensors")
     said = capsys.readouterr().err
-    assert said.count("4 images do not fit the device's memory at once: they pass in halves") == 1
+    assert said.count("a micro-batch of 4 images does not fit the device's memory: it is halved") == 1
 
 
 def test_one_image_too_large_for_the_memory_is_a_clear_error(
@@ -193,7 +192,7 @@ def test_a_frozen_backbone_does_not_move(small_run: Path, small_recipe: Recipe) 
 
     shipped = load_file(Path(package.__file__).with_name("tiny.safetensors"))
     trained = read_checkpoint(small_run / "weights.safetensors")[1]
-    assert small_recipe.freeze_backbone
+    assert small_recipe.optimiser.freeze_backbone
     for name, tensor in shipped.items():
         if name.startswith("backbone."):
             assert torch.equal(trained[f"network.{name}"], tensor.float()), name
@@ -311,8 +310,8 @@ def test_images_of_extreme_shape_can_be_trained_on(small_prepared: Prepared, tmp
 def test_bias_rules_of_the_paper() -> None:
     from deep_patch_learning.recipe.build import build_network
 
-    network = build_network("caffenet", 20)[0]
-    groups = make_optimiser(network, paper()).param_groups
+    network = build_network(Recipe.of(backbone="caffenet"), 20)[0]
+    groups = recipe_optimiser(network, paper()).param_groups
     rules = {id(p): (g["factor"], g["weight_decay"], g["momentum"]) for g in groups for p in g["params"]}
     assert rules[id(network.backbone.body.conv1.weight)] == (1.0, 5e-4, 0.9)
     assert rules[id(network.backbone.body.conv1.bias)] == (2.0, 0.0, 0.9)
@@ -373,3 +372,24 @@ def test_a_disk_that_is_full_is_a_clear_error_and_keeps_what_was_saved(
         resource.setrlimit(resource.RLIMIT_FSIZE, before)
     assert made.run.checkpoint.read_bytes() == kept
     assert [path.name for path in made.run.folder.iterdir() if path.name.endswith(".part")] == []
+
+
+def test_making_a_trainer_sets_nothing_of_the_process(
+    small_prepared: Prepared, small_recipe: Recipe, tmp_path: Path
+) -> None:
+    torch.manual_seed(11)
+    state, precision = torch.get_rng_state(), torch.get_float32_matmul_precision()
+    first = trainer(small_prepared, small_recipe, tmp_path / "first")
+    assert torch.equal(torch.get_rng_state(), state)
+    assert torch.get_float32_matmul_precision() == precision
+    torch.manual_seed(12)  # nor do its weights depend on it
+    second = trainer(small_prepared, small_recipe, tmp_path / "second")
+    pairs = zip(first.bare.parameters(), second.bare.parameters(), strict=True)
+    assert all(torch.equal(a, b) for a, b in pairs)
+
+
+def test_filled_layers_are_listed_in_the_run(small_run: Path) -> None:
+    listed = json.loads((small_run / "layers.json").read_text())
+    assert listed["source"] == "shipped"
+    assert "backbone.body.0" in listed["filled"]
+    assert "discovery.patch_classifier" in listed["new"]

@@ -62,7 +62,7 @@ def test_more_processes_than_passes_is_an_error(small_world: Path, tmp_path: Pat
         env=environment, capture_output=True, text=True, check=False, timeout=300,
     )  # fmt: skip
     assert done.returncode == 2
-    assert "a step has 1 passes, too few for 2 devices" in done.stderr
+    assert "a step has 1 micro-batches, too few for 2 devices" in done.stderr
     assert not (tmp_path / "run").exists()
 
 

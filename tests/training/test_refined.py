@@ -9,28 +9,28 @@ import pytest
 import torch
 from trainers import trainer
 
-from deep_patch_learning.common.errors import RunError, TrainingError
+from deep_patch_learning.common.errors import RunError, SettingError, TrainingError
 from deep_patch_learning.inference.loading import load
 from deep_patch_learning.inference.scoring import ImageInput, score_images
-from deep_patch_learning.inference.selection import BoxSelection
 from deep_patch_learning.model.network import ALL_HEADS, HEADS
 from deep_patch_learning.patches.prepare import Prepared
-from deep_patch_learning.recipe.build import recipe_losses
-from deep_patch_learning.recipe.presets import choose, fast, heads_of, modern, refined
+from deep_patch_learning.recipe.build import recipe_losses, recipe_optimiser
+from deep_patch_learning.recipe.choose import choose, heads_of
+from deep_patch_learning.recipe.presets import fast, modern, refined
 from deep_patch_learning.recipe.recipe import Recipe
 from deep_patch_learning.refinement.seeds import Several, Vote
+from deep_patch_learning.refinement.selection import BoxSelection
 from deep_patch_learning.refinement.targets import decoded, inside
 from deep_patch_learning.runs.checkpoint import read_checkpoint, save_checkpoint
 from deep_patch_learning.runs.folder import RunFolder
 from deep_patch_learning.training.early_stopping import _image_scores
 from deep_patch_learning.training.fit import train_prepared
-from deep_patch_learning.training.loop import make_optimiser
 
 
 @pytest.fixture(scope="module")
 def refined_recipe(small_recipe: Recipe) -> Recipe:
     return small_recipe.replace(
-        heads=ALL_HEADS, refinement_width=32, seeds="several", regression=True, box_selection="best"
+        heads=ALL_HEADS, refinement_width=32, seeds="several", regression=True, box_selection="max"
     )
 
 
@@ -90,8 +90,8 @@ def test_a_loss_that_is_not_finite_stops_with_a_clear_word(
 
 def test_heads_learn_at_the_rate_of_heads(refined_recipe: Recipe, small_prepared: Prepared, tmp_path: Path) -> None:
     network = trainer(small_prepared, refined_recipe, tmp_path / "run").bare
-    factors = {id(p): g["factor"] for g in make_optimiser(network, refined_recipe).param_groups for p in g["params"]}
-    assert factors[id(network.refinement.classifiers.weight)] == refined_recipe.head_learning_rate
+    factors = {id(p): g["factor"] for g in recipe_optimiser(network, refined_recipe).param_groups for p in g["params"]}
+    assert factors[id(network.refinement.classifiers.weight)] == refined_recipe.optimiser.head_learning_rate
 
 
 def test_boxes_are_moved_and_ranked_by_the_mean_of_the_classifiers(refined_run: Path, small_prepared: Prepared) -> None:
@@ -186,27 +186,27 @@ def test_weights_without_a_refinement_do_not_pass_for_ones_with_it(
 
 def test_recipe_and_heads_by_name() -> None:
     recipe = choose("refined", "", 0, ["seeds=several", "seeds_per_class=7", "seed_share=0.3"], {"backbone": "vgg16"})
-    assert recipe.heads == ALL_HEADS
+    assert recipe.model.heads == ALL_HEADS
     assert recipe_losses(recipe).refinement.seeds == Several(7, 0.3, 0.5)
     voted = recipe_losses(refined().replace(seed_sharpness=2.0, seed_area_power=0.5))
     assert voted.refinement.seeds == Vote(2.0, 0.5)  # and not the vote's settings of testing
     assert choose("modern", "", 0, [], {}) == modern()
-    assert choose("refined", "both", 0, [], {}).heads == HEADS
+    assert choose("refined", "both", 0, [], {}).model.heads == HEADS
     assert (heads_of("all"), heads_of("both"), heads_of("refinement")) == (ALL_HEADS, HEADS, ("refinement",))
     assert heads_of("refinement,discovery") == ("discovery", "refinement")
-    with pytest.raises(RunError, match="Did you mean 'refinement'"):
+    with pytest.raises(SettingError, match="Did you mean 'refinement'"):
         heads_of("refinment")
     plain = {"vote_sharpness": 0.5, "area_power": 0.25, "patches_per_sample": 64, "refinement_cells": 1}
     assert refined().replace(name="modern", heads=HEADS, seeds="best", regression=False, **plain) == modern()
-    assert refined("vgg16").refinement_cells == 1  # fc6 has read what lies where
-    assert choose("fast", "", 0, ["test_scales=320"], {}).test_scales == (320,)
-    assert fast("lite0").refinement_cells == 3
-    assert (fast().seen_at, modern().seen_at) == ((448,), modern().scales)
+    assert refined("vgg16").refinement.refinement_cells == 1  # fc6 has read what lies where
+    assert choose("fast", "", 0, ["test_scales=320"], {}).data.test_scales == (320,)
+    assert fast("lite0").refinement.refinement_cells == 3
+    assert (fast().seen_at, modern().seen_at) == ((448,), modern().data.scales)
     assert choose("fast", "", 0, [], {"scales": "320"}).seen_at == (320,)  # and not still at 448
-    with pytest.raises(RunError, match="without weights they are random"):
+    with pytest.raises(SettingError, match="without weights they are random"):
         choose("fast", "", 0, [], {"backbone": "lite0"})
-    assert not choose("fast", "", 0, ["freeze_backbone=false"], {"backbone": "lite0"}).freeze_backbone
-    with pytest.raises(RunError, match="test_scales"):
+    assert not choose("fast", "", 0, ["freeze_backbone=false"], {"backbone": "lite0"}).optimiser.freeze_backbone
+    with pytest.raises(SettingError, match="test_scales"):
         fast().replace(test_scales=(448, 8))
 
 
@@ -218,13 +218,13 @@ def test_recipe_and_heads_by_name() -> None:
         ({"seeds_per_class": 0}, "seeds_per_class = 0"),
         ({"refinement_width": -1}, "refinement_width = -1; it must be 0 or more"),
         ({"foreground": 0.05}, "the second not below the first"),
-        ({"background": float("nan")}, "overlaps from 0 to 1"),
+        ({"background": float("nan")}, "IoUs from 0 to 1"),
         ({"seed_floor": 1.5}, "it must be from 0 to 1"),
         ({"seed_share": 0.0}, "above 0 and at most 1"),
     ],
 )
 def test_bad_settings(changes: dict, words: str) -> None:
-    with pytest.raises(RunError, match=words):
+    with pytest.raises(SettingError, match=words):
         Recipe().replace(**changes)
 
 

@@ -13,13 +13,13 @@ from deep_patch_learning.training.samples import SamplePlan, draw_patches
 
 def test_an_epoch_shows_each_image_plain_and_mirrored() -> None:
     plan = SamplePlan(7, paper())
-    seen = [sample for step in range(7) for samples in plan.passes_of(step) for sample in samples]
+    seen = [sample for step in range(7) for samples in plan.micro_batches_of(step) for sample in samples]
     assert Counter((v.image, v.flip) for v in seen) == {(p, f): 1 for p in range(7) for f in (False, True)}
 
 
 def test_without_flips_nothing_is_mirrored() -> None:
     plan = SamplePlan(6, paper().replace(flips=False))
-    seen = [sample for step in range(3) for samples in plan.passes_of(step) for sample in samples]
+    seen = [sample for step in range(3) for samples in plan.micro_batches_of(step) for sample in samples]
     assert sorted(v.image for v in seen) == list(range(6))
     assert not any(v.flip for v in seen)
 
@@ -27,17 +27,17 @@ def test_without_flips_nothing_is_mirrored() -> None:
 def test_scales_are_drawn_evenly_and_shared_by_a_pass() -> None:
     recipe = paper().replace(batch_images=4, images_per_micro_batch=2)
     plan = SamplePlan(50, recipe)
-    passes = [samples for step in range(500) for samples in plan.passes_of(step)]
+    passes = [samples for step in range(500) for samples in plan.micro_batches_of(step)]
     assert all(len({v.scale for v in samples}) == 1 for samples in passes)
     counts = Counter(samples[0].scale for samples in passes)
-    assert set(counts) == set(recipe.scales)
+    assert set(counts) == set(recipe.data.scales)
     assert min(counts.values()) > 150
 
 
 def test_a_step_is_the_same_whenever_it_is_asked_for() -> None:
     first, second = SamplePlan(20, world()), SamplePlan(20, world())
-    assert first.passes_of(123) == second.passes_of(123)
-    assert first.passes_of(123) != SamplePlan(20, world().replace(seed=1)).passes_of(123)
+    assert first.micro_batches_of(123) == second.micro_batches_of(123)
+    assert first.micro_batches_of(123) != SamplePlan(20, world().replace(seed=1)).micro_batches_of(123)
 
 
 def test_patches_are_drawn_without_repetition() -> None:
@@ -77,15 +77,17 @@ def test_a_pass_holds_images_of_one_shape_as_far_as_there_are_some() -> None:
     recipe = world().replace(batch_images=8, images_per_micro_batch=4, flips=True)
     shapes = [("wide", 36)] * 21 + [("tall", 36)] * 10 + [("wide", 32)] * 3
     plan = SamplePlan(len(shapes), recipe, shapes)
-    epoch = [samples for step in range(8) for samples in plan.passes_of(step)]  # 64 of 68 samples: whole passes only
+    epoch = [
+        samples for step in range(8) for samples in plan.micro_batches_of(step)
+    ]  # 64 of 68 samples: whole passes only
     seen = Counter((v.image, v.flip) for samples in epoch for v in samples)
     assert max(seen.values()) == 1
     assert sum(seen.values()) == 64
     pure = sum(len({shapes[v.image] for v in samples}) == 1 for samples in epoch)
     assert pure >= 13  # three shapes leave at most three passes to share
     assert all(len({v.scale for v in samples}) == 1 for samples in epoch)
-    assert plan.passes_of(3) == SamplePlan(len(shapes), recipe, shapes).passes_of(3)
-    later = [samples for step in range(8, 16) for samples in plan.passes_of(step)]
+    assert plan.micro_batches_of(3) == SamplePlan(len(shapes), recipe, shapes).micro_batches_of(3)
+    later = [samples for step in range(8, 16) for samples in plan.micro_batches_of(step)]
     assert later != epoch
 
 
@@ -93,11 +95,11 @@ def test_every_image_has_its_turn_whatever_its_shape() -> None:
     recipe = world().replace(batch_images=4, images_per_micro_batch=4, flips=False)
     shapes = [("wide", n) for n in range(10)]  # no two alike, and two of ten wait in each epoch
     plan = SamplePlan(10, recipe, shapes)
-    seen = Counter(v.image for step in range(2 * 50) for samples in plan.passes_of(step) for v in samples)
+    seen = Counter(v.image for step in range(2 * 50) for samples in plan.micro_batches_of(step) for v in samples)
     assert set(seen) == set(range(10))
     assert min(seen.values()) > 25
 
 
 def test_one_shape_changes_nothing() -> None:
     recipe = world()
-    assert SamplePlan(20, recipe, ["same"] * 20).passes_of(7) == SamplePlan(20, recipe).passes_of(7)
+    assert SamplePlan(20, recipe, ["same"] * 20).micro_batches_of(7) == SamplePlan(20, recipe).micro_batches_of(7)

@@ -13,7 +13,7 @@ from hypothesis import given as drawn
 from hypothesis import settings
 from hypothesis import strategies as st
 
-from deep_patch_learning.common.errors import RunError
+from deep_patch_learning.common.errors import RunError, SettingError
 from deep_patch_learning.data.batch import lay_out
 from deep_patch_learning.inference.prediction import Prediction
 from deep_patch_learning.model.network import ALL_HEADS
@@ -30,9 +30,17 @@ from deep_patch_learning.refinement.pseudo_boxes import (
 from deep_patch_learning.runs.checkpoint import read_checkpoint
 from deep_patch_learning.runs.folder import RunFolder
 from deep_patch_learning.training.fit import train_prepared
-from deep_patch_learning.training.self_training import PseudoBoxTrainer, boxes_of_tags, check_teacher, find_pseudo_boxes
+from deep_patch_learning.training.process import TrainingOptions
+from deep_patch_learning.training.self_training import (
+    PseudoBoxSource,
+    PseudoBoxTrainer,
+    boxes_of_tags,
+    check_pseudo_box_source,
+    find_pseudo_boxes,
+)
 
 CLASSES = ("bus", "cat", "dog")
+CPU = TrainingOptions(device="cpu")
 
 
 def found(**changes: object) -> Prediction:
@@ -130,7 +138,9 @@ def test_seeds_lie_where_the_image_was_scaled_and_mirrored_to(images: list, seed
 
 @pytest.fixture(scope="module")
 def second_recipe(small_recipe: Recipe) -> Recipe:
-    return small_recipe.replace(heads=ALL_HEADS, refinement_width=16, seeds="given", seeds_per_class=2, regression=True)
+    return small_recipe.replace(
+        heads=ALL_HEADS, refinement_width=16, seeds="pseudo-boxes", seeds_per_class=2, regression=True
+    )
 
 
 def test_all_learn_from_the_pseudo_boxes_but_the_two_streams(
@@ -140,12 +150,12 @@ def test_all_learn_from_the_pseudo_boxes_but_the_two_streams(
     given = [
         PseudoBoxes(np.array([[10, 10, 60, 60]], np.float32), np.flatnonzero(row == 1)[:1]) for row in images.labels
     ]
-    trainer = PseudoBoxTrainer(second_recipe, images, small_prepared.patches, RunFolder(tmp_path), "cpu", given=given)
+    trainer = PseudoBoxTrainer(second_recipe, small_prepared, RunFolder(tmp_path), CPU, pseudo_boxes=given)
     trainer.images.fill()
     made = trainer._prepare(0)
     counts = made[0][0].counts
     assert counts == tuple(
-        min(second_recipe.patches_per_sample, len(small_prepared.patches[v.image])) + 1 for v in made[0][2]
+        min(second_recipe.data.patches_per_sample, len(small_prepared.patches[v.image])) + 1 for v in made[0][2]
     )
     trainer.network.train()
     before = {name: value.clone() for name, value in trainer.bare.state_dict().items()}
@@ -161,7 +171,7 @@ def test_all_learn_from_the_pseudo_boxes_but_the_two_streams(
         "discovery.patch_classifier.weight",
     } <= moved
     with pytest.raises(ValueError, match="boxes of 1 images"):
-        PseudoBoxTrainer(second_recipe, images, small_prepared.patches, RunFolder(tmp_path), "cpu", given=given[:1])
+        PseudoBoxTrainer(second_recipe, small_prepared, RunFolder(tmp_path), CPU, pseudo_boxes=given[:1])
 
 
 def test_a_second_round_stops_and_resumes_without_the_first(
@@ -169,7 +179,7 @@ def test_a_second_round_stops_and_resumes_without_the_first(
 ) -> None:
     teacher, recipe = tmp_path / "first", second_recipe.replace(steps=6)
     shutil.copytree(small_run, teacher)
-    given = find_pseudo_boxes(small_prepared, recipe, tmp_path / "whole", [teacher], "cpu")
+    given = find_pseudo_boxes(small_prepared, recipe, tmp_path / "whole", PseudoBoxSource([teacher], device="cpu"))
     assert given is not None
     labels = small_prepared.images.labels
     assert all(set(one.classes) == set(np.flatnonzero(row == 1)) for one, row in zip(given, labels, strict=True))
@@ -184,8 +194,8 @@ def test_a_second_round_stops_and_resumes_without_the_first(
             os.kill(os.getpid(), signal.SIGINT)
 
     run = RunFolder(tmp_path / "halves")
-    given = find_pseudo_boxes(small_prepared, recipe, run.folder, [teacher], "cpu")
-    first = PseudoBoxTrainer(recipe, small_prepared.images, small_prepared.patches, run, "cpu", given=given)
+    given = find_pseudo_boxes(small_prepared, recipe, run.folder, PseudoBoxSource([teacher], device="cpu"))
+    first = PseudoBoxTrainer(recipe, small_prepared, run, CPU, pseudo_boxes=given)
     run.begin(recipe, small_prepared.images, {})
     waiting(run.folder).replace(run.pseudo_boxes)
     assert first.fit(stop_at_three) is False
@@ -203,19 +213,26 @@ def test_found_boxes_wait_for_a_training_that_failed_to_begin(
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    first = find_pseudo_boxes(small_prepared, second_recipe, tmp_path / "run", [small_run], "cpu")
+    first = find_pseudo_boxes(
+        small_prepared, second_recipe, tmp_path / "run", PseudoBoxSource([small_run], device="cpu")
+    )
 
     def never(*arguments: object, **options: object) -> None:
         raise AssertionError("the boxes were found again")
 
     monkeypatch.setattr("deep_patch_learning.training.self_training.predict_prepared", never)
-    second = find_pseudo_boxes(small_prepared, second_recipe, tmp_path / "run", [small_run], "cpu")
+    second = find_pseudo_boxes(
+        small_prepared, second_recipe, tmp_path / "run", PseudoBoxSource([small_run], device="cpu")
+    )
     assert first is not None
     assert second is not None
     assert all(np.array_equal(one.boxes, other.boxes) for one, other in zip(first, second, strict=True))
     with pytest.raises(AssertionError, match="found again"):  # other boxes are wanted
         find_pseudo_boxes(
-            small_prepared, second_recipe.replace(seeds_per_class=1), tmp_path / "run", [small_run], "cpu"
+            small_prepared,
+            second_recipe.replace(seeds_per_class=1),
+            tmp_path / "run",
+            PseudoBoxSource([small_run], device="cpu"),
         )
 
 
@@ -225,7 +242,7 @@ def test_several_runs_agree_on_boxes(
     twin = tmp_path / "twin"
     shutil.copytree(small_run, twin)
     alone, together = (
-        find_pseudo_boxes(small_prepared, second_recipe, tmp_path / name, runs, "cpu")
+        find_pseudo_boxes(small_prepared, second_recipe, tmp_path / name, PseudoBoxSource(runs, device="cpu"))
         for name, runs in (("alone", [small_run]), ("together", [small_run, twin]))
     )
     assert alone is not None
@@ -233,40 +250,42 @@ def test_several_runs_agree_on_boxes(
     assert all(np.array_equal(one.boxes, other.boxes) for one, other in zip(alone, together, strict=True))
     assert source_of(waiting(tmp_path / "together"))["boxes_from"] == [str(small_run.resolve()), str(twin.resolve())]
     # what waits there is taken where no run is named, and found anew at other scales
-    assert find_pseudo_boxes(small_prepared, second_recipe, tmp_path / "together", []) is not None
-    check_teacher(second_recipe, tmp_path / "together", [])
-    find_pseudo_boxes(small_prepared, second_recipe, tmp_path / "together", [small_run], "cpu", scales=(96,))
+    assert find_pseudo_boxes(small_prepared, second_recipe, tmp_path / "together", PseudoBoxSource([])) is not None
+    check_pseudo_box_source(second_recipe, tmp_path / "together", [])
+    find_pseudo_boxes(
+        small_prepared, second_recipe, tmp_path / "together", PseudoBoxSource([small_run], device="cpu", scales=(96,))
+    )
     assert source_of(waiting(tmp_path / "together"))["scales"] == [96]
     (twin / "weights.safetensors").unlink()
     with pytest.raises(RunError, match="not finished"):
-        check_teacher(second_recipe, tmp_path / "other", [small_run, twin])
+        check_pseudo_box_source(second_recipe, tmp_path / "other", [small_run, twin])
 
 
 def test_what_a_second_round_needs(
     second_recipe: Recipe, small_recipe: Recipe, small_run: Path, small_prepared: Prepared, tmp_path: Path
 ) -> None:
     assert find_pseudo_boxes(small_prepared, small_recipe, tmp_path / "run") is None
-    with pytest.raises(RunError, match="--boxes-from RUN"):
+    with pytest.raises(SettingError, match="--boxes-from RUN"):
         find_pseudo_boxes(small_prepared, second_recipe, tmp_path / "run")
-    with pytest.raises(RunError, match="--recipe refined"):
-        small_recipe.replace(seeds="given")
+    with pytest.raises(SettingError, match="--recipe refined"):
+        small_recipe.replace(seeds="pseudo-boxes")
     for changes in ({"heads": ("refinement",)}, {"two_stream_tags": True}):
-        with pytest.raises(RunError, match="tags need another one"):
+        with pytest.raises(SettingError, match="tags need another one"):
             second_recipe.replace(**changes)
     with pytest.raises(RunError, match="knows other classes"):
-        check_teacher(second_recipe, tmp_path / "run", [small_run], ("lion",))
-    with pytest.raises(RunError, match="do not fit together"):
+        check_pseudo_box_source(second_recipe, tmp_path / "run", [small_run], ("lion",))
+    with pytest.raises(SettingError, match="do not fit together"):
         train_prepared(small_prepared, second_recipe, tmp_path / "run", device="cpu")
     only_tags = tmp_path / "tags"
     shutil.copytree(small_run, only_tags)
     (only_tags / "config.toml").write_text(small_recipe.replace(heads=("classification",)).to_toml())
     with pytest.raises(RunError, match="only classifies"):
-        check_teacher(second_recipe, tmp_path / "run", [only_tags])
+        check_pseudo_box_source(second_recipe, tmp_path / "run", [only_tags])
     (tmp_path / "run").mkdir()
     write_pseudo_boxes(RunFolder(tmp_path / "run").pseudo_boxes, {"boxes_from": ["elsewhere"]}, [], [], [])
     with pytest.raises(RunError, match="learns from the boxes of elsewhere"):
-        check_teacher(second_recipe, tmp_path / "run", [small_run])
+        check_pseudo_box_source(second_recipe, tmp_path / "run", [small_run])
     write_pseudo_boxes(RunFolder(tmp_path / "run").pseudo_boxes, {}, [], [], [])
     with pytest.raises(RunError, match="learns from boxes that were handed to it"):
-        check_teacher(second_recipe, tmp_path / "run", [small_run])
-    check_teacher(second_recipe, tmp_path / "run", [])
+        check_pseudo_box_source(second_recipe, tmp_path / "run", [small_run])
+    check_pseudo_box_source(second_recipe, tmp_path / "run", [])

@@ -9,7 +9,7 @@ from typing import Annotated, Any
 
 import typer
 
-from deep_patch_learning.common.errors import RunError
+from deep_patch_learning.common.errors import SettingError
 
 DATA, NETWORK, RESEARCH = "Data", "Network", "Research"  # help panels, after that of what everyone needs
 
@@ -195,7 +195,7 @@ def settings_of(changes: Sequence[str], **options: Any) -> dict[str, Any]:
     for change in changes:
         key, equals, text = change.partition("=")
         if not equals:
-            raise RunError(f"--set {change}: wanted KEY=VALUE, such as --set learning_rate=1e-4.")
+            raise SettingError(f"--set {change}: wanted KEY=VALUE, such as --set learning_rate=1e-4.")
         found[key.strip()] = text.strip()
     return found
 
@@ -207,9 +207,9 @@ def scale_numbers(text: str | None) -> tuple[int, ...] | None:
     try:
         numbers = tuple(int(part) for part in text.split(","))
     except ValueError:
-        raise RunError(f"--scales {text}: wanted whole numbers with commas, such as 480,688,1200.") from None
+        raise SettingError(f"--scales {text}: wanted whole numbers with commas, such as 480,688,1200.") from None
     if min(numbers) < 16:
-        raise RunError(f"--scales {text}: none may be below 16 pixels.")
+        raise SettingError(f"--scales {text}: none may be below 16 pixels.")
     return numbers
 
 

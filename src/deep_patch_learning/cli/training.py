@@ -32,7 +32,7 @@ from deep_patch_learning.cli.options import (
     print_json,
     settings_of,
 )
-from deep_patch_learning.common.errors import DataError, RunError
+from deep_patch_learning.common.errors import DataError, SettingError
 
 training = typer.Typer(rich_markup_mode="markdown")
 
@@ -52,7 +52,7 @@ def train(
     out: Annotated[Path, typer.Option(help="The run folder. Repeat the command to resume.")],
     recipe: Annotated[
         RecipeName | None,
-        typer.Option(help="The network and how it is trained.", show_default="modern with a GPU, else fast"),
+        typer.Option(help="The network and how it is trained.", show_default="refined with a GPU, else fast"),
     ] = None,
     steps: Annotated[
         int | None, typer.Option(min=1, help="Steps of training.", show_default="as many as the images call for")
@@ -119,7 +119,7 @@ def train(
     if val_split is not None and val_share is not None:
         raise DataError("--val-split and --val-share both say what is held out. Give one of them.")
     if patch_layers is None and (teacher is not None or distil_steps is not None):
-        raise RunError("--teacher and --distil-steps belong to --patch-layers distil. Add it, or leave them out.")
+        raise SettingError("--teacher and --distil-steps belong to --patch-layers distil. Add it, or leave them out.")
     distillation = Distillation(teacher or "imagenet", teacher_backbone, distil_steps) if patch_layers else None
     settings = settings_of(
         changes, backbone=backbone, weights=weights, patches=patches, steps=steps, scales=scales, heads=heads, seed=seed

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from rich.table import Table
 
-from deep_patch_learning.common.errors import RunError
+from deep_patch_learning.common.errors import RunError, SettingError
 from deep_patch_learning.common.progress import bar, console, number
 from deep_patch_learning.common.progress import out as stdout
 from deep_patch_learning.data.readers.read import read_tags
@@ -19,13 +19,14 @@ from deep_patch_learning.evaluation.discovery import corloc
 from deep_patch_learning.evaluation.measure import measure_predictions
 from deep_patch_learning.inference.loading import load
 from deep_patch_learning.inference.stream import predict_prepared
+from deep_patch_learning.model.network import HEADS
 from deep_patch_learning.patches.prepare import Prepared, prepare
 from deep_patch_learning.recipe.build import recipe_patches
 from deep_patch_learning.recipe.presets import refined_world, self_training_round, world
-from deep_patch_learning.recipe.recipe import HEADS, Recipe
+from deep_patch_learning.recipe.recipe import Recipe
 from deep_patch_learning.runs.folder import RunFolder
 from deep_patch_learning.training.fit import train_prepared
-from deep_patch_learning.training.self_training import find_pseudo_boxes
+from deep_patch_learning.training.self_training import PseudoBoxSource, find_pseudo_boxes
 
 TITLES = {
     "second": "self-training round",
@@ -43,10 +44,10 @@ def ways(recipe: str, seed: int, steps: int | None = None, all_heads: bool = Fal
     Of `world` it is the paper's two heads alone. With `all_heads` each of the two heads alone follows.
     """
     if recipe not in ("refined-world", "world"):
-        raise RunError(
+        raise SettingError(
             f"--recipe {recipe}: the demo has refined-world, which is the usual one, and world: the paper's two heads."
         )
-    steps = steps or world().steps
+    steps = steps or world().optimiser.steps
     paper = world(steps=steps).replace(seed=seed)
     alone = {name: paper.replace(heads=(name,)) for name in HEADS} if all_heads else {}
     if recipe == "world":
@@ -101,7 +102,7 @@ def demo(
 def _train(training: Prepared, recipe: Recipe, out: Path, name: str, source: dict[str, Any]) -> None:
     """Train one of the ways in its own run folder; the self-training round learns from the boxes of `refined`."""
     run, cache = out / "runs" / name, out / "patches"
-    given = find_pseudo_boxes(training, recipe, run, [out / "runs" / "refined"], cache=cache)
+    given = find_pseudo_boxes(training, recipe, run, PseudoBoxSource([out / "runs" / "refined"], cache=cache))
     train_prepared(training, recipe, run, source, description=TITLES[name], given=given)
 
 

@@ -30,9 +30,10 @@ def distil(
     limit, workers = settings.pop("limit", None), settings.pop("workers", None)
     names = {field.name for field in dataclasses.fields(Distilling)}
     own = {"teacher": "imagenet"} | {key: value for key, value in settings.items() if key in names}
-    typed = [f"{key}={value}" for key, value in own.items() if isinstance(value, str)]
-    others = {key: value for key, value in settings.items() if key not in names}
-    layers = plan(Path(out), backbone, int(others.pop("seed", 0)), typed, others, own)
+    seed = int(settings.pop("seed", 0))
+    others = {key: value for key, value in settings.items() if key not in names and not isinstance(value, str)}
+    texts = [f"{key}={value}" for key, value in (own | settings).items() if isinstance(value, str)]
+    layers = plan(Path(out), backbone, seed, texts, others, own)
     layers.check()
     usable_device(device)
     prepared = prepare(limited(read_tags(Path(data), split), limit), recipe_patches(layers.recipe), workers=workers)

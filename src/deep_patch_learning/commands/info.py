@@ -33,7 +33,7 @@ def info() -> dict[str, Any]:
         "shipped_model": {
             "folder": str(shipped.folder),
             "recipe": recipe.name,
-            "backbone": recipe.backbone,
+            "backbone": recipe.model.backbone,
             "classes": len(shipped.describe()["classes"]),
             "bytes": shipped.weights.stat().st_size,
         },

@@ -82,7 +82,7 @@ def _finds_boxes(model: ModelOrRun) -> bool:
         return True  # the shipped model does; several runs are checked as they are loaded
     run = RunFolder(model)
     run.must_exist()
-    return tuple(Recipe.load(run.config).heads) != ("classification",)
+    return tuple(Recipe.load(run.config).model.heads) != ("classification",)
 
 
 def _name(model: ModelOrRun) -> str:

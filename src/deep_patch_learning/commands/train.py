@@ -7,18 +7,18 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from deep_patch_learning.common.devices import usable_device
-from deep_patch_learning.common.errors import RunError
+from deep_patch_learning.common.errors import SettingError
 from deep_patch_learning.common.progress import console
 from deep_patch_learning.data.checks.names import names_written_twice
 from deep_patch_learning.data.dataset import TaggedImages
 from deep_patch_learning.data.holdout import read_apart
-from deep_patch_learning.model.backbones.catalogue import check_name
+from deep_patch_learning.model.backbones.registry import check_name
 from deep_patch_learning.model.backbones.weights import check_source
 from deep_patch_learning.patches.prepare import Prepared, prepare
 from deep_patch_learning.recipe.build import recipe_patches
-from deep_patch_learning.recipe.presets import SELF_TRAINING_ROUND, choose
+from deep_patch_learning.recipe.choose import AskedRecipe, ask, default_recipe
+from deep_patch_learning.recipe.presets import SELF_TRAINING_ROUND
 from deep_patch_learning.recipe.recipe import Recipe
-from deep_patch_learning.recipe.sizing import choose_sized
 from deep_patch_learning.runs.folder import RunFolder
 from deep_patch_learning.training.fit import train_prepared
 
@@ -100,99 +100,71 @@ def train(
         options = dataclasses.replace(options, pseudo_boxes_from=[options.pseudo_boxes_from])
     if options.pseudo_boxes_from:
         if "seeds" in settings:
-            raise RunError("--pseudo-boxes-from and --set seeds: the boxes are the seeds. Give one of the two.")
+            raise SettingError("--pseudo-boxes-from and --set seeds: the boxes are the seeds. Give one of the two.")
         settings = SELF_TRAINING_ROUND | settings
     run = RunFolder(out)
-    if "backbone" in settings:
-        check_name(settings["backbone"])  # a recipe fits other settings to its backbone
-    wanted = _Wanted(recipe or _default_recipe(device, run), settings)
-    _check_at_once(wanted.recipe(), device, run, options)
-    images, held_out = _read(Path(data), split, val, wanted.seed, options)
-    chosen, layers = _size(wanted, images, run, options)
+    asked = _asked(recipe, settings, device, run.begun_with())
+    chosen = asked.recipe()
+    # what can fail at once fails before an hour of patches
+    check_source(chosen.model.weights)
+    usable_device(device)
+    _check_pseudo_boxes(chosen, run, options)
+    val_split, val_share = (None, val) if isinstance(val, float) else (val, None)
+    images, held_out = read_apart(Path(data), split, val_split, val_share, chosen.machine.seed, options.limit)
+    _check_pseudo_boxes(chosen, run, options, images.classes)
+    chosen, layers = _sized(asked, images, run, options)
     prepared = prepare(images, recipe_patches(chosen), workers=options.workers)
     apart = None if held_out is None else prepare(held_out, recipe_patches(chosen), workers=options.workers)
     source: dict[str, Any] = {"path": str(Path(data).resolve()), "split": split, "limit": options.limit}
-    if apart is not None:
-        share = isinstance(val, float)
-        source |= {"val_split": None if share else val, "val_share": val if share else None}
+    source |= {} if apart is None else {"val_split": val_split, "val_share": val_share}
     if layers is not None and not _distilled(prepared, layers, source, device):
         return Run(run.folder, broken=prepared.broken, finished=False)
     return _fit(_Ready(prepared, apart, chosen, run, source, device), options)
 
 
 @dataclass(frozen=True)
-class _Wanted:
-    """The recipe that the caller wants: a name or a recipe, and settings to change in it."""
+class _HandedIn:
+    """A recipe that the caller made, which keeps its steps: it stands for one that was asked for by name."""
 
-    base: str | Recipe
-    settings: dict[str, Any]
-
-    @property
-    def seed(self) -> int:
-        return int(self.settings.get("seed", self.base.seed if isinstance(self.base, Recipe) else 0))
-
-    def _parts(self) -> tuple[str, int, list[str], dict[str, Any]]:
-        settings = dict(self.settings)
-        heads = settings.pop("heads", "")
-        return heads if isinstance(heads, str) else ",".join(heads), self.seed, [], settings
+    whole: Recipe
 
     def recipe(self) -> Recipe:
-        """Return the recipe as far as it is known before the images are."""
-        if isinstance(self.base, Recipe):
-            return self.base.replace(**self.settings)
-        return choose(self.base, *self._parts())
+        return self.whole
 
-    def sized(self, images: int, begun: Recipe | None) -> tuple[Recipe, str]:
-        """Return the recipe with steps that fit the images, and a line that says so; empty where nothing was fitted."""
-        if isinstance(self.base, Recipe):
-            return self.recipe(), ""
-        return choose_sized(self.base, *self._parts(), images, begun)
+    def sized(self, images: int, begun: Recipe | None = None) -> tuple[Recipe, str]:
+        return self.whole, ""
 
 
-def _default_recipe(device: str, run: RunFolder) -> str:
-    """Return the recipe for a caller who names none: that of the run which was begun, else the one for this machine."""
-    begun = run.begun_with()
-    if begun is not None:
-        return begun.name
-    if usable_device(device) != "cpu":
-        name, reason = "modern", "there is a GPU, so the network is a ResNet-50"
-    else:
-        name, reason = "fast", "there is no GPU, so the network is a small one whose weights are in the package"
-    console.print(f"recipe {name}: {reason}; --recipe changes it", markup=False, soft_wrap=True)
-    return name
-
-
-def _check_at_once(recipe: Recipe, device: str, run: RunFolder, options: TrainOptions) -> None:
-    """Raise what can be seen to be wrong before an hour of patches."""
-    check_name(recipe.backbone)
-    check_source(recipe.weights)
-    usable_device(device)
-    _check_pseudo_boxes(recipe, run, options)
+def _asked(
+    recipe: str | Recipe | None, settings: dict[str, Any], device: str, begun: Recipe | None
+) -> AskedRecipe | _HandedIn:
+    """Return the recipe that is asked for with its settings; the default of this machine, in one line, where none is named."""
+    if "backbone" in settings:
+        check_name(settings["backbone"])  # a recipe fits other settings to its backbone
+    if isinstance(recipe, Recipe):
+        return _HandedIn(recipe.replace(**settings))
+    if recipe is None:
+        recipe, why = default_recipe(device, begun)
+        console.print(why, markup=False, soft_wrap=True)
+    settings = dict(settings)
+    heads, seed = settings.pop("heads", ""), int(settings.pop("seed", 0))
+    return ask(str(recipe), heads if isinstance(heads, str) else ",".join(heads), seed, (), settings)
 
 
 def _check_pseudo_boxes(
     recipe: Recipe, run: RunFolder, options: TrainOptions, classes: tuple[str, ...] | None = None
 ) -> None:
-    if recipe.seeds == "given":
-        from deep_patch_learning.training.self_training import check_teacher
+    if recipe.refinement.seeds == "pseudo-boxes":
+        from deep_patch_learning.training.self_training import check_pseudo_box_source
 
-        check_teacher(recipe, run.folder, options.pseudo_boxes_from, classes)
-
-
-def _read(
-    data: Path, split: str | None, val: str | float | None, seed: int, options: TrainOptions
-) -> tuple[TaggedImages, TaggedImages | None]:
-    """Return the images to train on and those held out."""
-    val_split, val_share = (None, val) if isinstance(val, float) else (val, None)
-    return read_apart(data, split, val_split, val_share, seed, options.limit)
+        check_pseudo_box_source(recipe, run.folder, options.pseudo_boxes_from, classes)
 
 
-def _size(
-    wanted: _Wanted, images: TaggedImages, run: RunFolder, options: TrainOptions
+def _sized(
+    asked: AskedRecipe | _HandedIn, images: TaggedImages, run: RunFolder, options: TrainOptions
 ) -> tuple[Recipe, "PatchLayers | None"]:
     """Return the recipe in the size of these images and the distillation before it, after the last checks."""
-    _check_pseudo_boxes(wanted.recipe(), run, options, images.classes)
-    chosen, size = wanted.sized(len(images), run.begun_with())
+    chosen, size = asked.sized(len(images), run.begun_with())
     layers = None
     if options.distillation is not None:
         from deep_patch_learning.training.patch_layers import before_training
@@ -235,11 +207,12 @@ def _fit(ready: _Ready, options: TrainOptions) -> Run:
     prepared, recipe, run, source = ready.prepared, ready.recipe, ready.run, ready.source
     device = None if ready.device == "auto" else ready.device
     given = None
-    if recipe.seeds == "given":
-        from deep_patch_learning.training.self_training import find_pseudo_boxes
+    if recipe.refinement.seeds == "pseudo-boxes":
+        from deep_patch_learning.training.self_training import PseudoBoxSource, find_pseudo_boxes
 
         teachers = options.pseudo_boxes_from
-        given = find_pseudo_boxes(prepared, recipe, run.folder, teachers, device, options.workers)
+        found_by = PseudoBoxSource(teachers, device, options.workers)
+        given = find_pseudo_boxes(prepared, recipe, run.folder, found_by)
         source = source | ({"boxes_from": [str(Path(one).resolve()) for one in teachers]} if teachers else {})
     extra: Any = {"devices": options.devices, "held_out": ready.held_out, "given": given}
     trainer = train_prepared(prepared, recipe, run.folder, source, ready.device, **extra)

@@ -3,7 +3,7 @@
 import os
 import platform
 
-from deep_patch_learning.common.errors import RunError, did_you_mean
+from deep_patch_learning.common.errors import SettingError, did_you_mean
 
 DEVICES = ("auto", "cpu", "cuda", "mps")
 
@@ -16,9 +16,9 @@ def usable_device(name: str) -> str:
     if name == "auto":
         return next(device for device in ("cuda", "mps", "cpu") if has[device])
     if name not in has:
-        raise RunError(f"there is no device '{name}'.{did_you_mean(name, DEVICES)}")
+        raise SettingError(f"there is no device '{name}'.{did_you_mean(name, DEVICES)}")
     if not has[name]:
-        raise RunError(f"this machine has no usable {name} device. Leave --device out, or give cpu.")
+        raise SettingError(f"this machine has no usable {name} device. Leave --device out, or give cpu.")
     return name
 
 

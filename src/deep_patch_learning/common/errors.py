@@ -19,6 +19,10 @@ class ModelError(DplError):
     """A backbone, head or weight file that does not fit."""
 
 
+class SettingError(DplError):
+    """An option, setting or recipe that is not known or has a value that cannot be used, such as a device or scales."""
+
+
 class RunError(DplError):
     """A run folder that is missing, unfinished or made with other settings."""
 

@@ -7,8 +7,7 @@ from deep_patch_learning.common.errors import RunError
 from deep_patch_learning.common.memory import keep_memory
 from deep_patch_learning.inference.calibration import read_calibration
 from deep_patch_learning.inference.model import Model, PredictSettings
-from deep_patch_learning.inference.selection import ELECTIONS, BoxSelection
-from deep_patch_learning.recipe.build import build_network, recipe_patches
+from deep_patch_learning.recipe.build import build_network, recipe_box_selection, recipe_patches
 from deep_patch_learning.recipe.recipe import Recipe
 from deep_patch_learning.runs.checkpoint import read_checkpoint, restore_network
 from deep_patch_learning.runs.folder import RunFolder
@@ -16,21 +15,14 @@ from deep_patch_learning.runs.folder import RunFolder
 SHIPPED = Path(__file__).with_name("shipped")  # a run folder; see its MODEL_CARD.md
 
 
-def recipe_box_selection(recipe: Recipe) -> BoxSelection:
-    """Return a recipe's box selection; without a vote no box is elected."""
-    vote = recipe.box_selection == "vote"
-    elections = ELECTIONS if vote and recipe.boxes == "elected" else 0
-    return BoxSelection(vote, recipe.vote_sharpness, recipe.area_power, elections, recipe.part_weight)
-
-
 def predict_settings(recipe: Recipe, scales: Sequence[int] | None = None) -> PredictSettings:
     """Return how a network trained with a recipe is used on images; at other `scales` if they are given."""
     return PredictSettings(
         scales=tuple(scales or recipe.seen_at),
-        shapes=recipe.shapes,
-        precision=recipe.precision,
+        shapes=recipe.data.shapes,
+        precision=recipe.machine.precision,
         box_selection=recipe_box_selection(recipe),
-        two_stream_tags=recipe.two_stream_tags,
+        two_stream_tags=recipe.refinement.two_stream_tags,
     )
 
 
@@ -54,17 +46,7 @@ def load(
     folder = RunFolder(SHIPPED if run is None else run)
     classes = folder.describe()["classes"]
     recipe = Recipe.load(folder.config)
-    network, _ = build_network(
-        recipe.backbone,
-        len(classes),
-        recipe.heads,
-        recipe.filters,
-        recipe.bands,
-        refinements=recipe.refinements,
-        refinement_width=recipe.refinement_width,
-        regression=recipe.regression,
-        refinement_cells=recipe.refinement_cells,
-    )
+    network, _ = build_network(recipe, len(classes), pretrained=False)
     _, tensors, _ = read_checkpoint(folder.weights if folder.weights.exists() else folder.checkpoint)
     restore_network(network, tensors, folder.weights)
     calibration = read_calibration(folder.calibration, classes)
@@ -82,7 +64,7 @@ def check_together(runs: Sequence[str | Path]) -> None:
             raise RunError(
                 f"{folder.folder}: knows other classes than {folders[0].folder}. The runs of an ensemble need the same."
             )
-        heads, others = (Recipe.load(each.config).heads for each in (folder, folders[0]))
+        heads, others = (Recipe.load(each.config).model.heads for each in (folder, folders[0]))
         if set(heads) != set(others):
             raise RunError(
                 f"{folder.folder}: has the heads {', '.join(heads)}, but {folders[0].folder} {', '.join(others)}. The runs of "

@@ -26,11 +26,11 @@ from deep_patch_learning.inference.scoring import (
     score_images,
     score_on_device,
 )
-from deep_patch_learning.inference.selection import Ranked
 from deep_patch_learning.inference.stream import plan_for, stream
 from deep_patch_learning.model.network import Scores
 from deep_patch_learning.patches.cache import PatchCache
 from deep_patch_learning.patches.generator import PatchGenerator
+from deep_patch_learning.refinement.selection import Ranked
 from deep_patch_learning.refinement.targets import decoded, inside
 
 if TYPE_CHECKING:

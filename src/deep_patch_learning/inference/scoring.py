@@ -12,8 +12,8 @@ from torch import Tensor, nn
 from deep_patch_learning.common.devices import usable_precision
 from deep_patch_learning.data.batch import lay_out, render
 from deep_patch_learning.inference.prediction import HeadScores
-from deep_patch_learning.inference.selection import SMALLEST, BoxSelection
 from deep_patch_learning.model.network import Scores
+from deep_patch_learning.refinement.selection import SMALLEST, BoxSelection
 
 # Up to this many patches of a micro-batch pass the patch layers at once; VGG16's fc6 input then takes 400 MB in half precision.
 PATCHES_AT_ONCE = 8_000

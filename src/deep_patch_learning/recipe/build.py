@@ -1,17 +1,21 @@
-"""Names and numbers -> a network: the one place where a recipe becomes parts."""
+"""Recipe -> network, losses, patch generator, box selection and optimiser: the only place where settings become parts."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
 
+import torch
 from torch import nn
 
 from deep_patch_learning.common.errors import ModelError, did_you_mean
-from deep_patch_learning.model.backbones.catalogue import trunk as build_trunk
+from deep_patch_learning.model.backbones.registry import Trunk
+from deep_patch_learning.model.backbones.registry import trunk as build_trunk
 from deep_patch_learning.model.backbones.weights import FilledLayers, fill, read_weights
 from deep_patch_learning.model.classification import PAPER_BANDS, PROGRAM_BANDS, ClassificationHead, SpatialPyramid
 from deep_patch_learning.model.discovery import DiscoveryHead
 from deep_patch_learning.model.kernels.fused import fold_norms
 from deep_patch_learning.model.losses import HeadLosses
-from deep_patch_learning.model.network import ALL_HEADS, HEADS, DeepPatchNet
+from deep_patch_learning.model.network import ALL_HEADS, DeepPatchNet
 from deep_patch_learning.model.pooling import SpatialPyramidPooling
 from deep_patch_learning.patches import generator
 from deep_patch_learning.patches.generator import PatchGenerator
@@ -19,68 +23,83 @@ from deep_patch_learning.recipe.recipe import Recipe
 from deep_patch_learning.refinement.heads import Refinement
 from deep_patch_learning.refinement.losses import RefinedLosses, RefinementLosses
 from deep_patch_learning.refinement.seeds import seed_rule
+from deep_patch_learning.refinement.selection import ELECTIONS, BoxSelection
 
 BANDS = {"program": PROGRAM_BANDS, "paper": PAPER_BANDS}
 
 
-def build_network(
-    backbone: str,
-    classes: int,
-    heads: Sequence[str] = HEADS,
-    filters: int = 256,
-    bands: str = "program",
-    weights: str | None = None,
-    head_bias: float = 0.0,
-    refinements: int = 3,
-    refinement_width: int = 2048,
-    regression: bool = False,
-    refinement_cells: int = 1,
-) -> tuple[DeepPatchNet, FilledLayers | None]:
-    """Return the network and, where `weights` were given, which layers they filled.
+@contextmanager
+def seeded(seed: int) -> Iterator[None]:
+    """Draw the random numbers inside, on the CPU, from this seed; those outside go on as if nothing had been drawn."""
+    with torch.random.fork_rng(devices=[]):
+        torch.default_generator.manual_seed(seed)
+        yield
 
-    The last four settings are those of the head `refinement`: how many classifiers, the width of their hidden layer, whether
-    boxes are moved, and how many places along a patch's side are told apart.
+
+def build_network(recipe: Recipe, classes: int, pretrained: bool = True) -> tuple[DeepPatchNet, FilledLayers | None]:
+    """Return the network of a recipe and, where it names weights, which layers they filled.
+
+    Only [model] and [refinement] are read. Without `pretrained` the weights are not read: those of a run take their place.
     """
-    for head in heads:
-        if head not in ALL_HEADS:
-            raise ModelError(f"there is no head '{head}'.{did_you_mean(head, ALL_HEADS)}")
-    if not heads:
-        raise ModelError(f"no head was asked for. Choose among {', '.join(ALL_HEADS)}.")
-    trunk = build_trunk(backbone)
-    width: int = trunk.patch_features.width  # type: ignore[assignment]
-    places: int = getattr(trunk.patch_features, "places", 1)  # fc6 has read what lies where
-    if not 1 <= refinement_cells <= places:
-        raise ModelError(
-            f"refinement_cells = {refinement_cells}, but the patch layers of {backbone} tell {places} places along a side "
-            f"apart. Use --set refinement_cells={places} at most."
-        )
-    placed = width * refinement_cells**2
-    network = DeepPatchNet(
-        trunk.backbone,
-        SpatialPyramidPooling(trunk.pooled_size, trunk.backbone.stride),
-        trunk.patch_features,
-        ClassificationHead(width, classes, filters, SpatialPyramid(BANDS[bands]))
-        if "classification" in heads
-        else None,
-        DiscoveryHead(width, classes) if "discovery" in heads else None,
-        Refinement(placed, classes, refinements, refinement_width, regression, refinement_cells)
-        if "refinement" in heads
-        else None,
-    )
-    if isinstance(trunk.patch_features, nn.Module) and hasattr(trunk.patch_features, "fc6") and backbone != "tiny":
+    trunk = build_trunk(recipe.model.backbone)
+    network = _assemble(trunk, recipe, classes)
+    if hasattr(trunk.patch_features, "fc6") and recipe.model.backbone != "tiny":
         for layer in (trunk.patch_features.fc6, trunk.patch_features.fc7):
             nn.init.normal_(layer.weight, std=0.01)  # type: ignore[union-attr,arg-type]
             nn.init.zeros_(layer.bias)  # type: ignore[union-attr,arg-type]
-    start_biases(network, head_bias)
+    start_biases(network, recipe.model.head_bias)
+    weights = recipe.model.weights if pretrained else ""
     tensors = read_weights(weights, trunk) if weights else {}
     # weights that a training of ours wrote have their norms folded already
     folded_before = any(name.startswith("backbone.") for name in tensors)
     if trunk.folded and folded_before:
         fold_norms(network)
-    report = fill(network, trunk, tensors, weights) if weights else None
+    filled = fill(network, trunk, tensors, weights) if weights else None
     if trunk.folded and not folded_before:
         fold_norms(network)
-    return network, report
+    return network, filled
+
+
+def _assemble(trunk: Trunk, recipe: Recipe, classes: int) -> DeepPatchNet:
+    """Return the network with new heads on a trunk."""
+    heads, beyond = recipe.model.heads, recipe.refinement
+    for head in heads:
+        if head not in ALL_HEADS:
+            raise ModelError(f"there is no head '{head}'.{did_you_mean(head, ALL_HEADS)}")
+    if not heads:
+        raise ModelError(f"no head was asked for. Choose among {', '.join(ALL_HEADS)}.")
+    width: int = trunk.patch_features.width  # type: ignore[assignment]
+    cells: int = getattr(trunk.patch_features, "places", 1)  # 1 for fc6, which has read all cells at once
+    if not 1 <= beyond.refinement_cells <= cells:
+        raise ModelError(
+            f"refinement_cells = {beyond.refinement_cells}, but the patch layers of {recipe.model.backbone} keep {cells} cells "
+            f"along a side apart. Use --set refinement_cells={cells} at most."
+        )
+    # a head that is not asked for is not built: its random numbers would change the others
+    classification = discovery = refinement = None
+    if "classification" in heads:
+        pyramid = SpatialPyramid(BANDS[recipe.model.bands])
+        classification = ClassificationHead(width, classes, recipe.model.filters, pyramid)
+    if "discovery" in heads:
+        discovery = DiscoveryHead(width, classes)
+    if "refinement" in heads:
+        placed = width * beyond.refinement_cells**2
+        refinement = Refinement(
+            placed,
+            classes,
+            beyond.refinements,
+            beyond.refinement_width,
+            beyond.regression,
+            beyond.refinement_cells,
+        )
+    return DeepPatchNet(
+        trunk.backbone,
+        SpatialPyramidPooling(trunk.pooled_size, trunk.backbone.stride),
+        trunk.patch_features,
+        classification,
+        discovery,
+        refinement,
+    )
 
 
 def start_biases(network: nn.Module, bias: float) -> None:
@@ -93,26 +112,57 @@ def start_biases(network: nn.Module, bias: float) -> None:
 
 def recipe_losses(recipe: Recipe) -> RefinedLosses:
     """Return the losses of all heads, with a recipe's seeds for the refinement."""
+    chosen = recipe.refinement
     seeds = seed_rule(
-        recipe.seeds,
-        recipe.seeds_per_class,
-        recipe.seed_share,
-        recipe.seed_floor,
-        recipe.seed_sharpness,
-        recipe.seed_area_power,
+        chosen.seeds,
+        chosen.seeds_per_class,
+        chosen.seed_share,
+        chosen.seed_floor,
+        chosen.seed_sharpness,
+        chosen.seed_area_power,
     )
-    refinement = RefinementLosses(seeds, recipe.foreground, recipe.background, recipe.by_cluster)
-    return RefinedLosses(HeadLosses(recipe.reduction, recipe.unknown), refinement)
+    refinement = RefinementLosses(seeds, chosen.foreground, chosen.background, chosen.by_cluster)
+    return RefinedLosses(HeadLosses(recipe.optimiser.reduction, recipe.optimiser.unknown), refinement)
 
 
 def recipe_patches(recipe: Recipe) -> PatchGenerator:
     """Return the patch generator that a recipe names."""
-    if recipe.patches != "selective-search":
-        return generator(recipe.patches)
-    return selective_search(recipe.search_mode, recipe.min_patch_side, recipe.patches_per_image)
+    data = recipe.data
+    if data.patches != "selective-search":
+        return generator(data.patches)
+    return selective_search(data.search_mode, data.min_patch_side, data.patches_per_image)
 
 
 def selective_search(mode: str, min_side: int, kept: int = 0) -> PatchGenerator:
     """Return Selective Search in a mode; the original one searches images of up to 500 pixels."""
     options = {"max_side": 500} if mode == "original" else {}
     return generator("selective-search", mode=mode, min_side=min_side, max_boxes=kept or None, **options)
+
+
+def recipe_box_selection(recipe: Recipe) -> BoxSelection:
+    """Return how the boxes of a class are selected with a recipe; without a vote none is elected."""
+    test = recipe.test
+    vote = test.box_selection == "vote"
+    elections = ELECTIONS if vote and test.boxes == "elected" else 0
+    return BoxSelection(vote, test.vote_sharpness, test.area_power, elections, test.part_weight)
+
+
+def recipe_optimiser(network: nn.Module, recipe: Recipe, fused: bool = False) -> torch.optim.Optimizer:
+    """Return the optimiser; each group carries `factor`, what its learning rate is multiplied by; `fused` is for a GPU.
+
+    Biases (and norms) have no weight decay. Biases learn `bias_learning_rate` times as fast, heads `head_learning_rate`.
+    """
+    settings = recipe.optimiser
+    groups: dict[tuple[float, float], list[nn.Parameter]] = {}
+    for name, parameter in network.named_parameters():
+        factor = settings.head_learning_rate if name.startswith(tuple(f"{head}." for head in ALL_HEADS)) else 1.0
+        plain = parameter.ndim == 1
+        if name.endswith(".bias"):
+            factor *= settings.bias_learning_rate
+        groups.setdefault((factor, 0.0 if plain else settings.weight_decay), []).append(parameter)
+    parameters: list[dict[str, Any]] = [
+        {"params": members, "factor": factor, "weight_decay": decay} for (factor, decay), members in groups.items()
+    ]
+    if settings.optimiser == "sgd":
+        return torch.optim.SGD(parameters, lr=settings.learning_rate, momentum=settings.momentum, fused=fused)
+    return torch.optim.AdamW(parameters, lr=settings.learning_rate, fused=fused)

@@ -1,12 +1,10 @@
-"""Recipes by name, and how those of the command line are read."""
+"""The recipes by name. `recipe/choose.py` reads the one that a command line asks for."""
 
-import dataclasses
-from collections.abc import Callable, Sequence
-from typing import Any
+from collections.abc import Callable
 
-from deep_patch_learning.common.errors import RunError, did_you_mean
-from deep_patch_learning.model.network import ALL_HEADS, HEADS
-from deep_patch_learning.recipe.recipe import Recipe, toml
+from deep_patch_learning.model.backbones.registry import usual_weights
+from deep_patch_learning.model.network import ALL_HEADS
+from deep_patch_learning.recipe.recipe import Recipe
 
 
 def paper(backbone: str = "caffenet", steps: int = 40_000) -> Recipe:
@@ -14,7 +12,7 @@ def paper(backbone: str = "caffenet", steps: int = 40_000) -> Recipe:
 
     VGG16 gets 5K steps before them in which the heads alone are trained. Fewer steps keep these shares.
     """
-    return Recipe(
+    return Recipe.of(
         name="paper",
         backbone=backbone,
         weights=usual_weights(backbone),
@@ -27,7 +25,7 @@ def paper(backbone: str = "caffenet", steps: int = 40_000) -> Recipe:
 
 def modern(backbone: str = "resnet50", steps: int = 2_500) -> Recipe:
     """Return a recipe for today's machines: 8 images a step, AdamW with warm-up and cosine, bf16 on a GPU."""
-    return Recipe(
+    return Recipe.of(
         name="modern",
         backbone=backbone,
         weights=usual_weights(backbone),
@@ -58,11 +56,11 @@ def modern(backbone: str = "resnet50", steps: int = 2_500) -> Recipe:
 
 
 def refined(backbone: str = "resnet50", steps: int = 2_500) -> Recipe:
-    """Return `modern` with a refinement beside the paper's heads: boxes are its, and are moved onto whole objects.
+    """Return `modern` with a refinement beside the paper's heads, which gives the boxes and moves them onto whole objects.
 
-    More patches are drawn, since each has a class to learn. Where the patch layers keep places apart, the refinement reads
-    four of each patch: what lies at its borders tells a whole object from one in a wide frame. Patches are heard in the vote
-    with a high power of its probabilities, which are sharper than the heads' scores.
+    More patches are drawn, since each has a class to learn. Where the patch layers keep cells apart, the refinement reads
+    four of each patch: the features at its borders tell a whole object from a part or a wide frame. In the vote a patch is
+    weighted by a high power of its probability, since probabilities are sharper than the heads' scores.
     """
     return modern(backbone, steps).replace(
         name="refined",
@@ -77,10 +75,10 @@ def refined(backbone: str = "resnet50", steps: int = 2_500) -> Recipe:
 
 
 def fast(backbone: str = "lite0-map", steps: int = 2_500) -> Recipe:
-    """Return `refined` for a laptop: a small network, few patches, one look at an image, and heads that learn alone.
+    """Return `refined` for a laptop: a small network, few patches, one scale in prediction, a frozen backbone.
 
-    Where all layers are to learn, for which a GPU is good, set `freeze_backbone` to false. It finds most where the boxes of a
-    larger network teach it (`--boxes-from`).
+    With a GPU, set `freeze_backbone` to false to train all layers. Pseudo boxes of a larger network (`--boxes-from`) give
+    the best boxes.
     """
     places = {"refinement_cells": 3} if backbone.startswith("lite0") else {}
     return refined(backbone, steps).replace(
@@ -99,12 +97,12 @@ def fast(backbone: str = "lite0-map", steps: int = 2_500) -> Recipe:
 
 
 def world(backbone: str = "tiny", steps: int = 700) -> Recipe:
-    """Return the recipe of the embedded world: the tiny network on its pretrained convolutions, half a minute on two cores.
+    """Return the recipe of the synthetic data set: the tiny network on its pretrained convolutions, half a minute on two cores.
 
-    Few patches are drawn at each sample: the many that frame a whole object alike are then met more often than any single
-    patch on a part of it.
+    Few patches are drawn for each sample: the many that frame a whole object alike are then drawn more often than any
+    single patch on a part of it.
     """
-    return Recipe(
+    return Recipe.of(
         name="world",
         backbone=backbone,
         weights="shipped",
@@ -143,25 +141,13 @@ def refined_world(backbone: str = "tiny", steps: int = 700) -> Recipe:
     )
 
 
-# what a self-training round changes: one box of each tag is given, and one classifier is enough to learn from it
-SELF_TRAINING_ROUND = {"seeds": "given", "seeds_per_class": 1, "refinements": 1}
+# what a self-training round changes: each tag has one pseudo box, and one classifier is enough to learn from it
+SELF_TRAINING_ROUND = {"seeds": "pseudo-boxes", "seeds_per_class": 1, "refinements": 1}
 
 
 def self_training_round(recipe: Recipe) -> Recipe:
     """Return the recipe of a refinement that learns from the boxes of another run."""
     return recipe.replace(**SELF_TRAINING_ROUND)
-
-
-def usual_weights(backbone: str) -> str:
-    """Return the pretrained weights a backbone starts from unless the user says otherwise; empty where there are none."""
-    return {
-        "alexnet": "imagenet",
-        "vgg16": "imagenet",
-        "resnet50": "imagenet",
-        "resnet50-near": "imagenet",
-        "lite0-map": "shipped",
-        "tiny": "shipped",
-    }.get(backbone, "")
 
 
 RECIPES: dict[str, Callable[..., Recipe]] = {
@@ -172,67 +158,3 @@ RECIPES: dict[str, Callable[..., Recipe]] = {
     "world": world,
     "refined-world": refined_world,
 }
-
-
-def choose(name: str, heads: str, seed: int, changes: Sequence[str], options: dict[str, Any]) -> Recipe:
-    """Return a recipe by name with the settings of the command line; `changes` are KEY=VALUE texts.
-
-    Without `heads`, an empty text, the recipe's own stay.
-    """
-    if name not in RECIPES:
-        raise RunError(f"there is no recipe '{name}'.{did_you_mean(name, RECIPES)}")
-    values: dict[str, Any] = {"seed": seed, **options}
-    if heads:
-        values["heads"] = heads_of(heads)
-    for change in changes:
-        key, equals, text = change.partition("=")
-        if not equals:
-            raise RunError(f"--set {change}: wanted KEY=VALUE, such as --set learning_rate=1e-4.")
-        values[key.strip()] = text.strip()
-    values = {key: _from_text(key, value) for key, value in values.items()}
-    if "scales" in values:
-        values.setdefault("test_scales", ())  # who says what to train at means testing too
-    # the recipe fits its other settings to the backbone and the number of steps
-    shape = {key: values.pop(key) for key in ("backbone", "steps") if key in values}
-    recipe = RECIPES[name](**shape).replace(**values)
-    if recipe.freeze_backbone and not recipe.weights:
-        raise RunError(
-            f"recipe {name}: leaves the convolutions of {recipe.backbone} as they are, and without weights they are random. Name "
-            "some with --weights, or let them learn with --set freeze_backbone=false."
-        )
-    return recipe
-
-
-def heads_of(text: str) -> tuple[str, ...]:
-    """Return the heads that a text names: both (the paper's), all, or names of heads with commas."""
-    named = {"both": HEADS, "all": ALL_HEADS}
-    heads = named.get(text) or tuple(head for head in ALL_HEADS if head in text.split(","))
-    for word in () if text in named else text.split(","):
-        if word not in ALL_HEADS:
-            raise RunError(f"--heads {text}: not known.{did_you_mean(word, (*named, *ALL_HEADS))}")
-    return heads
-
-
-def seed_numbers(text: str) -> tuple[int, ...]:
-    """Return seeds written with commas, each once."""
-    parts = [part.strip() for part in text.split(",")]
-    if not all(part.isdigit() for part in parts):
-        raise RunError(f"--seeds {text}: wanted whole numbers with commas, such as 0,1,2.")
-    return tuple(dict.fromkeys(int(part) for part in parts))
-
-
-def _from_text(key: str, value: Any) -> Any:
-    """Return the value of a setting that was typed as text: numbers, true and false, lists with commas."""
-    defaults: dict[str, Any] = {field.name: field.default for field in dataclasses.fields(Recipe)}
-    default = defaults.get(key)
-    if not isinstance(value, str) or isinstance(default, str) or default is None:
-        return "" if key == "weights" and value == "none" else value
-    try:
-        if isinstance(default, bool):
-            return {"true": True, "false": False}[value.lower()]
-        if isinstance(default, tuple):
-            numbers = not default or isinstance(default[0], int)
-            return tuple(int(part) if numbers else part for part in value.split(",") if part)
-        return type(default)(value)
-    except (ValueError, KeyError):
-        raise RunError(f"{key} = {value}: should be like {toml(default)}.") from None

@@ -22,8 +22,12 @@ class PseudoBoxes(NamedTuple):
 
 
 def waiting(out: str | Path) -> Path:
-    """Return the file beside the run folder `out` that keeps pseudo boxes until their training begins."""
-    return Path(out).with_name(f"{Path(out).name}-given-boxes.jsonl")
+    """Return the file beside the run folder `out` that keeps pseudo boxes until their training begins.
+
+    A file under the name of earlier versions is used where it exists.
+    """
+    before = Path(out).with_name(f"{Path(out).name}-given-boxes.jsonl")
+    return before if before.exists() else Path(out).with_name(f"{Path(out).name}-pseudo-boxes.jsonl")
 
 
 def keep_pseudo_boxes(

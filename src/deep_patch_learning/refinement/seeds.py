@@ -16,7 +16,7 @@ from torch import Tensor
 from deep_patch_learning.common.boxes import box_iou, nms, votes
 from deep_patch_learning.common.errors import ModelError, did_you_mean
 
-SeedsName = Literal["best", "vote", "several", "clusters", "given"]
+SeedsName = Literal["best", "vote", "several", "clusters", "pseudo-boxes"]
 
 
 class Picks(NamedTuple):
@@ -199,6 +199,6 @@ def seed_rule(
         "vote": Vote(sharpness, area_power),
         "several": Several(most, share, floor),
         "clusters": Clusters(most),
-        "given": Best(),  # never called: pseudo boxes take its place
+        "pseudo-boxes": Best(),  # never called: pseudo boxes take its place
     }
     return rules[name]

@@ -1,7 +1,6 @@
 """A measured run -> the page: what it shows, how much of it, in which words, and whether its images were trained on."""
 
 import json
-import tomllib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import date
@@ -17,7 +16,7 @@ from deep_patch_learning.data.readers.read import named_splits, read_tags
 from deep_patch_learning.evaluation.matching import rule_in_words
 from deep_patch_learning.inference.model import Model
 from deep_patch_learning.inference.prediction import Prediction
-from deep_patch_learning.recipe.recipe import RENAMED, Recipe
+from deep_patch_learning.recipe.recipe import Recipe
 from deep_patch_learning.report.charts import loss_curve
 from deep_patch_learning.report.images import CardMaker
 from deep_patch_learning.report.opinions import Opinions
@@ -35,6 +34,7 @@ from deep_patch_learning.report.sections import (
 )
 from deep_patch_learning.report.tables import TITLES, class_table, comparison_table, percent, trust_table
 from deep_patch_learning.runs.folder import RunFolder
+from deep_patch_learning.runs.log import training_time
 
 if TYPE_CHECKING:
     from deep_patch_learning.data.truth import TrueBoxes
@@ -220,8 +220,8 @@ def _facts(run: RunFolder, images: TaggedImages, log: Sequence[Mapping[str, Any]
     facts = [f"{len(images.classes)} classes"]
     if log:
         facts.append(f"{log[-1]['step']:,} training steps")
-    if log and log[-1].get("seconds"):
-        seconds = float(log[-1]["seconds"])
+    seconds = training_time([entry for entry in log if "seconds" in entry]).seconds
+    if seconds:
         facts.append(f"{seconds:.0f} seconds" if seconds < 120 else f"{seconds / 60:.0f} minutes")
     return (*facts, f"run {run.folder}")
 
@@ -239,10 +239,8 @@ def _in_print(rule: str) -> str:
 def _settings(run: RunFolder) -> dict[str, str]:
     if not run.config.exists():
         return {}
-    settings: dict[str, Any] = {}
-    for name, value in tomllib.loads(run.config.read_text(encoding="utf-8")).items():
-        settings |= value if isinstance(value, dict) else {name: value}  # a group of settings, or one
-    return {RENAMED.get(name, name).replace("_", " "): _plain(value) for name, value in settings.items()}
+    settings = Recipe.load(run.config).settings()
+    return {name.replace("_", " "): _plain(value) for name, value in settings.items()}
 
 
 def _versions(run: RunFolder) -> dict[str, str]:
@@ -273,7 +271,7 @@ def images_of_run(run: RunFolder) -> RunImages | None:
     if not about.get("path") or not Path(about["path"]).exists():
         return None
     held = about.get("val_split"), about.get("val_share")
-    seed = Recipe.load(run.config).seed
+    seed = Recipe.load(run.config).machine.seed
     return RunImages(*read_apart(Path(about["path"]), about.get("split"), *held, seed, about.get("limit")))
 
 

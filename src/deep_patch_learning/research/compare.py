@@ -21,12 +21,13 @@ from deep_patch_learning.common.progress import console, number, out
 from deep_patch_learning.data.dataset import limited
 from deep_patch_learning.data.readers.read import read_tags
 from deep_patch_learning.data.truth import read_truth
-from deep_patch_learning.model.backbones.catalogue import check_name
+from deep_patch_learning.model.backbones.registry import check_name
 from deep_patch_learning.model.backbones.weights import check_source
 from deep_patch_learning.patches.prepare import prepare
 from deep_patch_learning.recipe.build import recipe_patches
-from deep_patch_learning.recipe.presets import choose, seed_numbers
-from deep_patch_learning.recipe.recipe import RENAMED, Recipe
+from deep_patch_learning.recipe.choose import choose, seed_numbers
+from deep_patch_learning.recipe.names import RENAMED, RENAMED_VALUES
+from deep_patch_learning.recipe.recipe import Recipe
 from deep_patch_learning.research.peers.catalogue import PEERS, chosen_peers
 from deep_patch_learning.research.peers.contest import FIGURES, Contest, Outcome
 
@@ -63,7 +64,7 @@ class Comparison:
     def settings(self) -> dict[str, Any]:
         """Return what must not change between the rows of one table, ready for JSON."""
         names = {"data": str(self.data.resolve()), "split": self.train_split, "test_split": self.test_split}
-        recipe = {key: value for key, value in vars(self.recipe).items() if key not in ("seed", "heads")}
+        recipe = {key: value for key, value in self.recipe.settings().items() if key not in ("seed", "heads")}
         return json.loads(json.dumps({**names, "limit": self.limit, "hypotheses": self.hypotheses, **recipe}))
 
 
@@ -139,9 +140,13 @@ def compare_peers(wanted: Comparison) -> list[Row]:
     Rows are written to `out/compare.csv` one by one, so that the same call resumes after an interruption; the run of each peer
     is in `out/PEER-seedN`. All peers have the same images, number of samples and backbone.
     """
-    check_name(wanted.recipe.backbone)
-    check_source(wanted.recipe.weights)
-    about = {"backbone": wanted.recipe.backbone, "command": wanted.command, "machine": machine_name(wanted.device)}
+    check_name(wanted.recipe.model.backbone)
+    check_source(wanted.recipe.model.weights)
+    about = {
+        "backbone": wanted.recipe.model.backbone,
+        "command": wanted.command,
+        "machine": machine_name(wanted.device),
+    }
     check_settings(wanted.out, wanted.settings())
     table = wanted.out / "compare.csv"
     rows = read_rows(table)
@@ -193,13 +198,19 @@ def check_settings(out: Path, settings: dict[str, Any]) -> None:
             raise RunError(f"{out}: holds other files and no comparison. Give a new or empty folder with --out.")
         return
     try:
-        before = {RENAMED.get(key, key): value for key, value in json.loads(stored.read_text(encoding="utf-8")).items()}
+        before = dict(_present(*pair) for pair in json.loads(stored.read_text(encoding="utf-8")).items())
     except ValueError as error:
         raise RunError(f"{stored}: is damaged ({error}). Restore it, or give a new folder with --out.") from None
     keys = [key for key in {**before, **settings} if before.get(key) != settings.get(key)]
     if keys:
         changed = "; ".join(f"{key} was {before.get(key)!r}, now {settings.get(key)!r}" for key in keys)
         raise RunError(f"{out}: holds a comparison made with other settings: {changed}. Give a new folder with --out.")
+
+
+def _present(key: str, value: Any) -> tuple[str, Any]:
+    """Return the name and value of a setting as this version has them; an earlier one may have had others."""
+    name = RENAMED.get(key, key)
+    return name, RENAMED_VALUES.get((name, value), value) if isinstance(value, str) else value
 
 
 def _row(peer: str, seed: int, outcome: Outcome) -> Row:

@@ -13,12 +13,14 @@ from deep_patch_learning.common.atomic_files import write_whole
 from deep_patch_learning.common.errors import RunError, did_you_mean
 from deep_patch_learning.data.dataset import TaggedImages
 from deep_patch_learning.recipe.recipe import Recipe
+from deep_patch_learning.runs import log
 
 
 class RunFolder:
     """The files of a run: config.toml, data.json, versions.json, log.jsonl, checkpoint.safetensors, weights.safetensors.
 
-    Where another run's boxes are learnt from: pseudo_boxes.jsonl.
+    Where it starts from pretrained weights: layers.json, which layers they filled.
+    Where it learns from another run's boxes: pseudo_boxes.jsonl.
     Where images are held out: held_out.json, best.safetensors until the training ends, calibration.json from then on.
     """
 
@@ -30,10 +32,16 @@ class RunFolder:
         self.log = self.folder / "log.jsonl"
         self.checkpoint = self.folder / "checkpoint.safetensors"
         self.weights = self.folder / "weights.safetensors"
-        self.pseudo_boxes = self.folder / "pseudo_boxes.jsonl"
+        self.layers = self.folder / "layers.json"
         self.held_out = self.folder / "held_out.json"
         self.best = self.folder / "best.safetensors"
         self.calibration = self.folder / "calibration.json"
+
+    @property
+    def pseudo_boxes(self) -> Path:
+        """The pseudo boxes that the run learns from, under the name of an earlier version where that is there."""
+        before = self.folder / "given_boxes.jsonl"
+        return before if before.exists() else self.folder / "pseudo_boxes.jsonl"
 
     def begin(
         self,
@@ -72,11 +80,11 @@ class RunFolder:
             if self.folder.exists() and any(self.folder.iterdir()):
                 raise RunError(f"{self.folder}: holds other files and no run. Give a new or empty folder with --out.")
             return
-        before = Recipe.load(self.config)
+        before = Recipe.load(self.config).settings()
         changed = [
-            f"{key} was {getattr(before, key)!r}, now {value!r}"
-            for key, value in vars(recipe).items()
-            if value != getattr(before, key)
+            f"{key} was {before[key]!r}, now {value!r}"
+            for key, value in recipe.settings().items()
+            if value != before[key]
         ]
         if changed:
             raise RunError(
@@ -143,25 +151,15 @@ class RunFolder:
 
     def read_log(self) -> list[dict[str, Any]]:
         """Return the lines of the log; a line cut off by a kill is left out."""
-        if not self.log.exists():
-            return []
-        lines = []
-        for line in self.log.read_text(encoding="utf-8").splitlines():
-            try:
-                lines.append(json.loads(line))
-            except json.JSONDecodeError:
-                break
-        return lines
+        return log.read_log(self.log)
 
     def append_log(self, entry: dict[str, Any]) -> None:
         """Add one line to the log."""
-        with self.log.open("a", encoding="utf-8") as log:
-            log.write(json.dumps(entry) + "\n")
+        log.append_log(self.log, entry)
 
     def cut_log(self, step: int) -> None:
         """Drop what the log says of steps after `step`, which will be done again."""
-        kept = [entry for entry in self.read_log() if entry["step"] <= step]
-        write_whole(self.log, "".join(json.dumps(entry) + "\n" for entry in kept))
+        log.cut_log(self.log, step)
 
 
 def fingerprint(images: TaggedImages) -> str:

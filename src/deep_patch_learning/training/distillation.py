@@ -1,6 +1,6 @@
-"""Patch layers filled by distilling: they learn to say of a patch what an ImageNet classifier says of its pixels.
+"""Distillation of patch layers: they learn to predict for a patch what an ImageNet classifier predicts for its pixels.
 
-For weights that hold convolutions only. No tag and no box is read: images and their patches are all that is needed.
+For weights that hold convolutions only. No tag and no box is read, only images and their patches.
 """
 
 import dataclasses
@@ -8,30 +8,30 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-import numpy as np
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 from torch.nn.utils.fusion import fuse_linear_bn_eval
 
-from deep_patch_learning.common.errors import ModelError, RunError
+from deep_patch_learning.common.errors import ModelError, SettingError
 from deep_patch_learning.data.batch import Batch, render
-from deep_patch_learning.data.dataset import TaggedImages
 from deep_patch_learning.model.backbone import Backbone
+from deep_patch_learning.model.backbones.registry import usual_weights
 from deep_patch_learning.model.backbones.weights import FilledLayers
 from deep_patch_learning.model.patch_features import FullyConnected
-from deep_patch_learning.recipe.build import build_network
-from deep_patch_learning.recipe.presets import usual_weights
+from deep_patch_learning.patches.prepare import Prepared
+from deep_patch_learning.recipe.build import build_network, seeded
 from deep_patch_learning.recipe.recipe import Recipe
 from deep_patch_learning.runs.folder import RunFolder
-from deep_patch_learning.training.loop import Trainer, Writing
+from deep_patch_learning.training.loop import Trainer
+from deep_patch_learning.training.process import TrainingOptions
 from deep_patch_learning.training.samples import Sample
 from deep_patch_learning.training.teacher import Taught, teach
 
 
 @dataclass(frozen=True)
 class Distilling:
-    """What distilling needs beside a recipe."""
+    """The settings of a distillation beside its recipe."""
 
     teacher: str = "imagenet"
     teacher_backbone: str = "resnet50"
@@ -44,18 +44,18 @@ class Distilling:
 
     def __post_init__(self) -> None:
         if self.crop < 32:
-            raise RunError(f"distilling: crop = {self.crop}; it must be at least 32 pixels.")
+            raise SettingError(f"distilling: crop = {self.crop}; it must be at least 32 pixels.")
         if not (self.temperature > 0 and math.isfinite(self.temperature)):
-            raise RunError(f"distilling: temperature = {self.temperature}; it must be above 0.")
+            raise SettingError(f"distilling: temperature = {self.temperature}; it must be above 0.")
         if not 0 <= self.dropout < 1:
-            raise RunError(f"distilling: dropout = {self.dropout}; it must be 0 or more and below 1.")
+            raise SettingError(f"distilling: dropout = {self.dropout}; it must be 0 or more and below 1.")
         if not (self.feature_weight >= 0 and self.backbone_learning_rate >= 0):
-            raise RunError("distilling: feature_weight and backbone_learning_rate must be 0 or more.")
+            raise SettingError("distilling: feature_weight and backbone_learning_rate must be 0 or more.")
 
 
 def distilling(backbone: str = "vgg16", steps: int = 4_000) -> Recipe:
-    """Return the recipe of distilling: 64 patches of each of 32 images a step; the convolutions stay as they are."""
-    return Recipe(
+    """Return the recipe of a distillation: 64 patches of each of 32 images a step; the convolutions stay as they are."""
+    return Recipe.of(
         name="distil",
         backbone=backbone,
         weights=usual_weights(backbone),
@@ -117,7 +117,7 @@ def _fused(layer: nn.Linear, norm: nn.Module) -> nn.Linear:
 
 
 class Student(nn.Module):
-    """A network up to its patch features, with two heads for the time of distilling: classes and features of the teacher."""
+    """A network up to its patch features, with two heads for the time of distillation: classes and features of the teacher."""
 
     def __init__(
         self, backbone: Backbone, pool: nn.Module, patch_features: nn.Module, width: int, taught: tuple[int, int]
@@ -129,11 +129,13 @@ class Student(nn.Module):
         self.teacher_classes = nn.Linear(width, taught[0])
         self.teacher_features = nn.Linear(width, taught[1])
         for head in (self.teacher_classes, self.teacher_features):
-            nn.init.normal_(head.weight, std=1e-3)  # near nothing at first, so that no step goes into unlearning noise
+            nn.init.normal_(
+                head.weight, std=1e-3
+            )  # near nothing at first, so that no step is spent on unlearning noise
             nn.init.zeros_(head.bias)
 
     def forward(self, batch: Batch) -> Taught:
-        """Return what the student thinks that the teacher says of each patch."""
+        """Return the student's prediction of the teacher's output for each patch."""
         maps = self.backbone(batch.images, batch.sizes if batch.padded else None)  # (I, D, h, w)
         features = self.patch_features(self.pool(maps, batch.patches, batch.patch_image))  # (P, K)
         return Taught(self.teacher_classes(features), self.teacher_features(features))
@@ -152,17 +154,17 @@ def build_student(recipe: Recipe, settings: Distilling, taught: tuple[int, int])
 
     `taught` are the numbers of classes and of features that the teacher gives.
     """
-    if not recipe.weights:
+    if not recipe.model.weights:
         raise ModelError(
-            f"distilling fills the patch layers behind pretrained convolutions, and {recipe.backbone} has none. "
+            f"distilling fills the patch layers behind pretrained convolutions, and {recipe.model.backbone} has none. "
             "Give them with --weights."
         )
-    torch.manual_seed(recipe.seed)
-    network, filled = build_network(recipe.backbone, 1, heads=("discovery",), weights=recipe.weights)
+    bare = Recipe.of(backbone=recipe.model.backbone, heads=("discovery",), weights=recipe.model.weights)
+    network, filled = build_network(bare, 1)
     assert filled is not None  # weights were given
     if not any(name.startswith("patch_features") for name in filled.new):
         raise ModelError(
-            f"{recipe.weights}: fills the patch layers of {recipe.backbone} already, so there is nothing to distil. "
+            f"{recipe.model.weights}: fills the patch layers of {recipe.model.backbone} already, so there is nothing to distil. "
             "Train from these weights."
         )
     layers = network.patch_features
@@ -194,24 +196,23 @@ class DistilTrainer(Trainer):
     def __init__(
         self,
         recipe: Recipe,
-        images: TaggedImages,
-        patches: Sequence[np.ndarray],
+        prepared: Prepared,
         run: RunFolder,
         teacher: nn.Module,
         settings: Distilling,
-        device: str = "auto",
-        writing: Writing | None = None,
+        options: TrainingOptions | None = None,
     ) -> None:
         sizes: tuple[int, int] = (teacher.classes, teacher.width)  # type: ignore[assignment]
-        student, filled = build_student(recipe, settings, sizes)
-        super().__init__(recipe, images, patches, run, device, writing, network=student)
+        with seeded(recipe.machine.seed):
+            student, filled = build_student(recipe, settings, sizes)
+        super().__init__(recipe, prepared, run, options, network=student)
         self.filled = filled
         self.settings = settings
         self.teacher = teacher.to(self.fabric.device).to(memory_format=torch.channels_last).eval()
         _slow_down(self.optimiser, self.bare.backbone, settings.backbone_learning_rate)
 
     def terms(self, batch: Batch, labels: Tensor, samples: Sequence[Sample]) -> dict[str, Tensor]:
-        """Return the two distances between student and teacher; the labels are not looked at."""
+        """Return the two distances between student and teacher; the labels are not read."""
         taught = teach(self.teacher, batch, self.settings.crop)
         return distil_terms(self.network(batch), taught, self.settings)
 
@@ -225,7 +226,7 @@ class DistilTrainer(Trainer):
         same, cosine = [], []
         for step in range(self.recipe.total_steps, self.recipe.total_steps + steps):
             for layout, _, samples in self._prepare(step):
-                batch = render(layout, [self.images[v.image] for v in samples], self.fabric.device)
+                batch = render(layout, [self.images[sample.image] for sample in samples], self.fabric.device)
                 said, taught = self.network(batch), teach(self.teacher, batch, self.settings.crop)
                 same.append((said.logits.argmax(1) == taught.logits.argmax(1)).float())
                 cosine.append(F.cosine_similarity(said.features.float(), taught.features, dim=1))
@@ -234,10 +235,10 @@ class DistilTrainer(Trainer):
 
     def patches_seen(self) -> int:
         """Return how many patches all steps together show."""
-        most = self.recipe.patches_per_sample
+        most = self.recipe.data.patches_per_sample
         counts = [min(len(patches), most or len(patches)) for patches in self.patches]
-        steps = map(self.plan.passes_of, range(self.step))
-        return sum(counts[sample.image] for passes in steps for samples in passes for sample in samples)
+        steps = map(self.plan.micro_batches_of, range(self.step))
+        return sum(counts[sample.image] for step in steps for samples in step for sample in samples)
 
 
 def _slow_down(optimiser: torch.optim.Optimizer, part: nn.Module, factor: float) -> None:

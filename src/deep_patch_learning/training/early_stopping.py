@@ -1,9 +1,9 @@
-"""Held-out tags, measured a few times in a training: good weights are kept, and a training that got worse is stopped.
+"""Early stopping on held-out images: good weights are kept, and a training whose mAP has fallen is stopped.
 
-With a learning rate that falls to nothing, the measure rises again towards the end, and a pause in the middle says little. So a
-training is stopped only when the measure has fallen clearly and stayed there. For the same reason, and since boxes go on getting
-better when tags do not, of weights that chance alone may have set apart the last are kept. All that is decided is a function of
-the measurements so far, which lie in a file of the run.
+With a learning rate that falls to zero the mAP rises again towards the end, and a plateau in the middle says little. So a
+training is stopped only when the mAP has fallen clearly and stayed there. For the same reason, and since boxes go on improving
+when tags do not, the last of several weights whose difference may be chance are kept. Every decision is a function of the
+measurements so far, which lie in a file of the run.
 """
 
 import json
@@ -136,15 +136,15 @@ def read_measurements(run: RunFolder) -> list[Measurement]:
         raise RunError(f"{run.held_out}: is damaged ({error}). Restore it, or train again in a new folder.") from None
 
 
-# An image costs at most about what a sample in training does, which has a way back too and mostly larger scales.
-SHARE = 0.15  # of the samples of training is what all measurements together may look at
+# An image costs at most about what a sample in training does, which has a backward pass too and mostly larger scales.
+SHARE = 0.15  # of the samples of training, what all measurements together may use
 FEWEST = 32  # images, for trainings so short that it does not matter
 
 
 class TagMeasure:
     """Gives the mAP of a network on held-out images, in percent, and leaves the network as it was.
 
-    Always the same images are looked at, at the smallest scale of the recipe, with twice the patches of a sample in training.
+    It always uses the same images, at the smallest scale of the recipe, with twice the patches of a sample in training.
     Images are decoded once, as far as memory is there for them.
     """
 
@@ -161,27 +161,27 @@ class TagMeasure:
         was_training = network.training
         network.eval()
         scores = np.zeros(self._tagged.labels.shape, np.float32)
-        for together in self._passes():
+        for together in self._micro_batches():
             ready = [ImageInput(self._tagged.names[i], self._images[i].numpy(), self._patches[i]) for i in together]
             scores[together] = _image_scores(network, ready, self._recipe).float().cpu().numpy()
         network.train(was_training)
         return mean_ap(scores, self._tagged.labels)
 
-    def _passes(self) -> list[list[int]]:
-        """Return the images pass by pass; those of a pass have about one size, so that little of it is padding."""
-        scale, together = min(self._recipe.scales), self._recipe.images_per_micro_batch
-        sizes = [scaled_size(*size, scale, self._recipe.shapes) for size in self._images.sizes]
+    def _micro_batches(self) -> list[list[int]]:
+        """Return the images micro-batch by micro-batch; those of one have about one size, so that little is padding."""
+        scale, together = min(self._recipe.data.scales), self._recipe.optimiser.images_per_micro_batch
+        sizes = [scaled_size(*size, scale, self._recipe.data.shapes) for size in self._images.sizes]
         order = sorted(range(self.images), key=lambda index: (sizes[index], index))
         return [order[at : at + together] for at in range(0, len(order), together)]
 
 
 def measured_images(labels: np.ndarray, recipe: Recipe) -> np.ndarray:
-    """Return the indices of the held-out images, with tags `labels` (I, C), that every measurement looks at."""
+    """Return the indices of the held-out images, with tags `labels` (I, C), that every measurement uses."""
     if not (labels == PRESENT).any():
         raise DataError(f"none of the {len(labels)} images held out shows a class. Hold out more.")
-    samples = recipe.total_steps * recipe.batch_images
+    samples = recipe.total_steps * recipe.optimiser.batch_images
     wanted = max(SHARE * samples / MEASUREMENTS, FEWEST)
-    kept = drawn_share(labels, min(wanted / len(labels), 1.0), recipe.seed)
+    kept = drawn_share(labels, min(wanted / len(labels), 1.0), recipe.machine.seed)
     return kept if (labels[kept] == PRESENT).any() else np.arange(len(labels))
 
 
@@ -195,13 +195,16 @@ def mean_ap(scores: np.ndarray, labels: np.ndarray) -> float:
 
 
 def _first(patches: np.ndarray, recipe: Recipe) -> np.ndarray:
-    return patches[: 2 * recipe.patches_per_sample] if recipe.patches_per_sample else patches
+    return patches[: 2 * recipe.data.patches_per_sample] if recipe.data.patches_per_sample else patches
 
 
 def _image_scores(network: nn.Module, images: Sequence[ImageInput], recipe: Recipe) -> Tensor:
     """Return the image scores (I, C), which rank images: those of `Prediction`, at the smallest scale."""
     device = next(network.parameters()).device
     settings = PredictSettings(
-        (min(recipe.scales),), recipe.shapes, recipe.precision, two_stream_tags=recipe.two_stream_tags
+        (min(recipe.data.scales),),
+        recipe.data.shapes,
+        recipe.machine.precision,
+        two_stream_tags=recipe.refinement.two_stream_tags,
     )
     return head_scores(score_on_device(network, images, settings, device), settings).image_scores()

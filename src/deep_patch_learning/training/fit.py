@@ -1,19 +1,23 @@
 """One training from its first step, or where it stopped, to its last: trainer, run folder, forecast, progress bar."""
 
 from collections.abc import Sequence
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from typing import Any, TypedDict, Unpack
+from typing import TYPE_CHECKING, Any, TypedDict, Unpack
 
-from deep_patch_learning.common.errors import RunError
+from deep_patch_learning.common.errors import SettingError
 from deep_patch_learning.common.memory import keep_memory
 from deep_patch_learning.common.progress import bar, console
 from deep_patch_learning.patches.prepare import Prepared
 from deep_patch_learning.recipe.recipe import Recipe
-from deep_patch_learning.refinement.pseudo_boxes import PseudoBoxes, keep_pseudo_boxes, waiting
 from deep_patch_learning.runs.folder import RunFolder
 from deep_patch_learning.training import forecast
-from deep_patch_learning.training.loop import Progress, Trainer, Writing
+from deep_patch_learning.training.loop import Progress, Trainer
+from deep_patch_learning.training.process import TrainingOptions
+
+if TYPE_CHECKING:
+    from deep_patch_learning.refinement.pseudo_boxes import PseudoBoxes
 
 
 class FitOptions(TypedDict, total=False):
@@ -28,8 +32,8 @@ class FitOptions(TypedDict, total=False):
 
     devices: int
     held_out: Prepared | None
-    given: Sequence[PseudoBoxes] | None
-    writing: Writing | None
+    given: "Sequence[PseudoBoxes] | None"
+    writing: TrainingOptions | None
     description: str
     trainer: Trainer | None
 
@@ -65,9 +69,10 @@ def train_prepared(
 def _trainer(prepared: Prepared, recipe: Recipe, run: RunFolder, device: str, options: FitOptions) -> Trainer:
     """Return the trainer of a recipe: with pseudo boxes where they are given, with held-out images where there are any."""
     held_out, given = options.get("held_out"), options.get("given")
-    if (recipe.seeds == "given") != (given is not None):
-        raise RunError(
-            f"recipe: seeds = '{recipe.seeds}' and boxes {'not ' if given is None else ''}given do not fit together."
+    if (recipe.refinement.seeds == "pseudo-boxes") != (given is not None):
+        raise SettingError(
+            f"recipe: seeds = '{recipe.refinement.seeds}' and pseudo boxes "
+            f"{'not ' if given is None else ''}given do not fit together."
         )
     measured = None
     if held_out is not None:
@@ -78,9 +83,9 @@ def _trainer(prepared: Prepared, recipe: Recipe, run: RunFolder, device: str, op
     if given is not None:
         from deep_patch_learning.training.self_training import PseudoBoxTrainer
 
-        kind = partial(PseudoBoxTrainer, given=given)
-    writing, devices = options.get("writing"), options.get("devices", 1)
-    return kind(recipe, prepared.images, prepared.patches, run, device, writing, devices=devices, held_out=measured)
+        kind = partial(PseudoBoxTrainer, pseudo_boxes=given)
+    process = replace(options.get("writing") or TrainingOptions(), device=device, devices=options.get("devices", 1))
+    return kind(recipe, prepared, run, process, held_out=measured)
 
 
 def _begin(trainer: Trainer, prepared: Prepared, source: dict[str, Any], options: FitOptions) -> None:
@@ -90,6 +95,8 @@ def _begin(trainer: Trainer, prepared: Prepared, source: dict[str, Any], options
     if trainer.ranks.first:
         run.begin(trainer.recipe, images, source, None if held_out is None else held_out.images)
         if given is not None:
+            from deep_patch_learning.refinement.pseudo_boxes import keep_pseudo_boxes, waiting
+
             keep_pseudo_boxes(run.pseudo_boxes, waiting(run.folder), images.names, images.classes, given)
     trainer.ranks.wait()
 

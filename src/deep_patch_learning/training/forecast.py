@@ -11,7 +11,7 @@ TIMED = 7  # steps after them
 
 
 class Forecast:
-    """Told of every step, it returns once, after `WARMING_UP` + `TIMED` of them, the seconds that are left.
+    """Called after every step, it returns once, after `WARMING_UP` + `TIMED` of them, the seconds that are left.
 
     Steps differ, since their scale is drawn, so that the figure is rough. Measurements on held-out images come on top of it.
     """
@@ -32,7 +32,7 @@ class Forecast:
 
 
 def clock_of(device: torch.device) -> Callable[[], float]:
-    """Return a clock that first waits until a GPU has done what it was given."""
+    """Return a clock that first waits until a GPU has finished its queue."""
 
     def now() -> float:
         if device.type == "cuda":
@@ -48,7 +48,7 @@ def seconds_left(seconds: float, steps: int, steps_left: int) -> float:
 
 
 def in_words(seconds: float, memory: int | None, on_gpu: bool) -> str:
-    """Return the forecast in one line; `memory` is in bytes, None where the system does not tell."""
+    """Return the forecast in one line; `memory` is in bytes, None where the system does not say."""
     said = f"about {time_in_words(seconds)} to go"
     if memory is None:
         return said
@@ -76,4 +76,4 @@ def memory_used(device: torch.device) -> int | None:
     except ImportError:  # not on this system
         return None
     most = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-    return most if sys.platform == "darwin" else most * 1024  # elsewhere it is told in KiB
+    return most if sys.platform == "darwin" else most * 1024  # elsewhere in KiB

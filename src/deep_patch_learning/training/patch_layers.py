@@ -1,4 +1,4 @@
-"""The step that fills patch layers by distilling, in a run folder of its own: images in, a weight file out."""
+"""Patch layers filled by distillation, in a run folder of their own: images in, a weight file out."""
 
 import dataclasses
 import json
@@ -13,24 +13,25 @@ from safetensors.torch import save_file
 from torch import nn
 
 from deep_patch_learning.common.atomic_files import write_whole, written_whole
-from deep_patch_learning.common.errors import RunError, did_you_mean
+from deep_patch_learning.common.errors import RunError, SettingError, did_you_mean
 from deep_patch_learning.common.progress import console
 from deep_patch_learning.data.dataset import TaggedImages
-from deep_patch_learning.model.backbones.catalogue import check_name
+from deep_patch_learning.model.backbones.registry import check_name
 from deep_patch_learning.model.backbones.weights import check_source
 from deep_patch_learning.patches.prepare import Prepared
-from deep_patch_learning.recipe.presets import choose
+from deep_patch_learning.recipe.choose import choose
+from deep_patch_learning.recipe.names import setting_name
 from deep_patch_learning.recipe.recipe import Recipe
 from deep_patch_learning.runs.folder import RunFolder
 from deep_patch_learning.training.distillation import Distilling, DistilTrainer, distilling
 from deep_patch_learning.training.fit import train_prepared
-from deep_patch_learning.training.loop import Writing
-from deep_patch_learning.training.teacher import check_teacher, read_teacher
+from deep_patch_learning.training.process import TrainingOptions
+from deep_patch_learning.training.teacher import check_teacher_backbone, read_teacher
 
 
 @dataclass(frozen=True)
 class PatchLayers:
-    """A distilling that is planned or done: what it is made with, and its run folder."""
+    """A distillation that is planned or done: its settings and its run folder."""
 
     recipe: Recipe
     settings: Distilling
@@ -43,18 +44,18 @@ class PatchLayers:
 
     @property
     def figures(self) -> Path:
-        """What the distilling came to; the file is written last, so its presence says that all is done."""
+        """The figures of the distillation; the file is written last, so its presence says that all is done."""
         return self.folder / "figures.json"
 
     def read_figures(self) -> dict[str, Any]:
-        """Return what a finished distilling came to: steps, patches, seconds, agreement (per cent) and cosine."""
+        """Return the figures of a finished distillation: steps, patches, seconds, agreement (per cent) and cosine."""
         return json.loads(self.figures.read_text(encoding="utf-8"))
 
     def check(self) -> None:
         """Raise an error for what can be seen to be wrong before any work; nothing is written."""
-        check_name(self.recipe.backbone)
-        check_source(self.recipe.weights)
-        check_teacher(self.settings.teacher_backbone)
+        check_name(self.recipe.model.backbone)
+        check_source(self.recipe.model.weights)
+        check_teacher_backbone(self.settings.teacher_backbone)
         check_source(self.settings.teacher)
         run = RunFolder(self.folder)
         run.check(self.recipe)
@@ -65,7 +66,7 @@ class PatchLayers:
         ]
         if changed:
             raise RunError(
-                f"{self.folder}: holds a distilling made with other settings: {'; '.join(changed)}. "
+                f"{self.folder}: holds a distillation made with other settings: {'; '.join(changed)}. "
                 "Repeat the first command to resume it, or give a new folder with --out."
             )
 
@@ -82,10 +83,10 @@ def plan(
     others = [change for change in changes if change not in own]
     # the texts are read, and misspelt names refused, as for any recipe
     typed = choose("modern", "both", seed, others, {"backbone": backbone, **options})
-    named = {"seed", *options, *(change.partition("=")[0].strip() for change in others)}
-    length = {"steps": typed.steps} if "steps" in named else {}
-    kept = {key: getattr(typed, key) for key in named - {"backbone", "steps"}}
-    recipe = distilling(typed.backbone, **length).replace(**kept)
+    named = {"seed", *options, *(setting_name(change.partition("=")[0].strip(), "--set") for change in others)}
+    length = {"steps": typed.optimiser.steps} if "steps" in named else {}
+    kept = {key: typed.settings()[key] for key in named - {"backbone", "steps"}}
+    recipe = distilling(typed.model.backbone, **length).replace(**kept)
     return PatchLayers(recipe, Distilling(**settings), folder)
 
 
@@ -93,22 +94,24 @@ def _typed(key: str, text: str, default: Any) -> Any:
     try:
         return {"true": True, "false": False}[text.lower()] if isinstance(default, bool) else type(default)(text)
     except (ValueError, KeyError):
-        raise RunError(f"{key} = {text}: should be like {str(default).lower()}.") from None
+        raise SettingError(f"{key} = {text}: should be like {str(default).lower()}.") from None
 
 
 def before_training(
     method: str | None, recipe: Recipe, out: Path, steps: int | None, teacher: str | None, teacher_backbone: str
 ) -> PatchLayers | None:
-    """Return the distilling that comes before a training in `out`: beside it, with the same patches and seed. None without."""
+    """Return the distillation that comes before a training in `out`: beside it, with the same patches and seed; None without."""
     if method is None:
         if teacher is not None or steps is not None:
-            raise RunError("--teacher and --distil-steps belong to --patch-layers distil. Add it, or leave them out.")
+            raise SettingError(
+                "--teacher and --distil-steps belong to --patch-layers distil. Add it, or leave them out."
+            )
         return None
     if method != "distil":
-        raise RunError(f"--patch-layers {method}: not known.{did_you_mean(method, ['distil'])}")
+        raise SettingError(f"--patch-layers {method}: not known.{did_you_mean(method, ['distil'])}")
     shared = ("weights", "patches", "search_mode", "min_patch_side", "seed")
     length = {} if steps is None else {"steps": steps}
-    made = distilling(recipe.backbone, **length).replace(**{key: getattr(recipe, key) for key in shared})
+    made = distilling(recipe.model.backbone, **length).replace(**{key: recipe.settings()[key] for key in shared})
     settings = Distilling(teacher or "imagenet", teacher_backbone)
     layers = PatchLayers(made, settings, out.parent / f"{out.name}-patch-layers")
     layers.check()
@@ -121,12 +124,12 @@ def distil_patch_layers(
     source: dict[str, Any] | None = None,
     device: str = "auto",
     teacher: nn.Module | None = None,
-    writing: Writing | None = None,
+    options: TrainingOptions | None = None,
 ) -> Path | None:
     """Return the weight file whose patch layers follow the teacher, or None when Ctrl-C ended it early.
 
     The file holds the backbone and the patch layers under the network's own names. What was begun goes on where it stopped;
-    what is finished is left as it is. Tags are not looked at. Another `teacher` can be handed in (see `DistilTrainer`).
+    what is finished is left as it is. Tags are not read. Another `teacher` can be handed in (see `DistilTrainer`).
     """
     layers.check()
     if layers.figures.exists():
@@ -135,9 +138,8 @@ def distil_patch_layers(
     settings = layers.settings
     teacher = teacher or read_teacher(settings.teacher, settings.teacher_backbone)
     untagged = dataclasses.replace(prepared, images=without_tags(prepared.images))
-    trainer = DistilTrainer(
-        layers.recipe, untagged.images, prepared.patches, RunFolder(layers.folder), teacher, settings, device, writing
-    )
+    options = dataclasses.replace(options or TrainingOptions(), device=device)
+    trainer = DistilTrainer(layers.recipe, untagged, RunFolder(layers.folder), teacher, settings, options)
     described = {**(source or {}), "distilling": dataclasses.asdict(settings)}
     begun = time.monotonic()
     train_prepared(untagged, layers.recipe, layers.folder, described, device, description="distilling", trainer=trainer)
@@ -153,7 +155,7 @@ def distil_patch_layers(
 
 
 def show_figures(layers: PatchLayers) -> None:
-    """Print the figures of a finished distilling in one line."""
+    """Print the figures of a finished distillation in one line."""
     found = layers.read_figures()
     console.print(
         f"{layers.weights}: {found['patches']:,} patches in {found['seconds']:.0f} s; names the teacher's class for "

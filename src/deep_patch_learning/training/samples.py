@@ -1,7 +1,7 @@
 """Which image is seen when, at which scale, mirrored or not, with which patches.
 
-Everything is a pure function of the seed and the number of the sample. So a run that was killed sees, after it resumes, exactly
-what it would have seen, with no random state to store; and images can be prepared ahead by threads in any order.
+Everything is a pure function of the seed and the number of the sample. So a run that was killed sees after its resume exactly
+what it would have seen, with no random state to store, and threads can prepare images ahead in any order.
 """
 
 from collections.abc import Hashable, Sequence
@@ -17,7 +17,7 @@ Made = TypeVar("Made")
 
 @dataclass(frozen=True)
 class Sample:
-    """One sight of one image in training."""
+    """One image seen once in training."""
 
     image: int
     scale: int
@@ -28,37 +28,35 @@ class Sample:
 class SamplePlan:
     """The endless sequence of samples of one training.
 
-    An epoch shows every image once and, with flips, once more mirrored, in an order of its own. The images of one pass share
-    a scale. With `shapes`, the shape of each image, they share a shape too as far as images of that shape are left, so that
-    little of a pass is padding; fewer images than fill a pass wait for the next epoch.
+    An epoch shows every image once and, with flips, once more mirrored, in an order of its own. The images of a micro-batch
+    share a scale. With `shapes`, the shape of each image, they share a shape too as far as images of that shape are left, so
+    that little of a micro-batch is padding; fewer images than fill a micro-batch wait for the next epoch.
     """
 
     def __init__(self, images: int, recipe: Recipe, shapes: Sequence[Hashable] | None = None) -> None:
         self.images = images
         self.recipe = recipe
-        self._length = images * (2 if recipe.flips else 1)
+        self._length = images * (2 if recipe.data.flips else 1)
         self._shapes: np.ndarray | None = None
-        together = recipe.images_per_micro_batch
+        together = recipe.optimiser.images_per_micro_batch
         mixed = shapes is not None and len(set(shapes)) > 1
-        if mixed and together > 1 and recipe.batch_images % together == 0 and self._length >= together:
+        if mixed and together > 1 and recipe.optimiser.batch_images % together == 0 and self._length >= together:
             numbers = {shape: number for number, shape in enumerate(sorted(set(shapes or ()), key=repr))}
             self._shapes = np.array([numbers[shape] for shape in shapes or ()])
             self._length -= self._length % together
         self._orders: dict[int, np.ndarray] = {}
 
-    def passes_of(self, step: int) -> list[list[Sample]]:
-        """Return the samples of a step (from 0), pass by pass."""
+    def micro_batches_of(self, step: int) -> list[list[Sample]]:
+        """Return the samples of a step (from 0), micro-batch by micro-batch."""
         recipe = self.recipe
-        first = step * recipe.batch_images
-        numbers = range(first, first + recipe.batch_images)
-        passes = [
-            numbers[at : at + recipe.images_per_micro_batch]
-            for at in range(0, len(numbers), recipe.images_per_micro_batch)
-        ]
-        return [[self._sample(number, self._scale(group[0])) for number in group] for group in passes]
+        first = step * recipe.optimiser.batch_images
+        numbers = range(first, first + recipe.optimiser.batch_images)
+        together = recipe.optimiser.images_per_micro_batch
+        groups = [numbers[at : at + together] for at in range(0, len(numbers), together)]
+        return [[self._sample(number, self._scale(group[0])) for number in group] for group in groups]
 
     def _scale(self, number: int) -> int:
-        return int(np.random.default_rng((self.recipe.seed, 1, number)).choice(self.recipe.scales))
+        return int(np.random.default_rng((self.recipe.machine.seed, 1, number)).choice(self.recipe.data.scales))
 
     def _sample(self, number: int, scale: int) -> Sample:
         epoch, place = divmod(number, self._length)
@@ -68,17 +66,17 @@ class SamplePlan:
     def _order(self, epoch: int) -> np.ndarray:
         order = self._orders.get(epoch)
         if order is None:
-            random = np.random.default_rng((self.recipe.seed, 0, epoch))
-            order = random.permutation(self.images * (2 if self.recipe.flips else 1))
+            random = np.random.default_rng((self.recipe.machine.seed, 0, epoch))
+            order = random.permutation(self.images * (2 if self.recipe.data.flips else 1))
             if self._shapes is not None:
                 order = self._by_shape(order[: self._length], random)
             self._orders = {e: known for e, known in self._orders.items() if e >= epoch - 2} | {epoch: order}
         return order
 
     def _by_shape(self, order: np.ndarray, random: np.random.Generator) -> np.ndarray:
-        """Return the same entries, passes of one shape each, then in the passes that are left over neighbouring shapes."""
+        """Return the same entries in micro-batches of one shape each; those left over have neighbouring shapes."""
         assert self._shapes is not None
-        together = self.recipe.images_per_micro_batch
+        together = self.recipe.optimiser.images_per_micro_batch
         shapes = self._shapes[order % self.images]
         whole, left = [], []
         for shape in np.unique(shapes):
@@ -86,15 +84,15 @@ class SamplePlan:
             full = len(own) - len(own) % together
             whole.append(own[:full])
             left.append(own[full:])
-        passes = np.concatenate((*whole, *left)).reshape(-1, together)
-        return passes[random.permutation(len(passes))].flatten()
+        groups = np.concatenate((*whole, *left)).reshape(-1, together)
+        return groups[random.permutation(len(groups))].flatten()
 
 
 def draw_patches(patches: np.ndarray, recipe: Recipe, number: int) -> np.ndarray:
     """Return the patches that sample `number` uses: all, or `patches_per_sample` of them drawn without repetition."""
-    if not recipe.patches_per_sample or len(patches) <= recipe.patches_per_sample:
+    if not recipe.data.patches_per_sample or len(patches) <= recipe.data.patches_per_sample:
         return patches
-    drawn = np.random.default_rng((recipe.seed, 2, number)).choice(
-        len(patches), recipe.patches_per_sample, replace=False
+    drawn = np.random.default_rng((recipe.machine.seed, 2, number)).choice(
+        len(patches), recipe.data.patches_per_sample, replace=False
     )
     return patches[np.sort(drawn)]

@@ -1,13 +1,14 @@
-"""The step before a self-training round: finished runs find, on the training images, the boxes that another is to learn from."""
+"""Self-training round: finished runs find pseudo boxes on the training images, and the refinement of another learns from them."""
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 from torch import Tensor
 
-from deep_patch_learning.common.errors import RunError
+from deep_patch_learning.common.errors import RunError, SettingError
 from deep_patch_learning.data.batch import Batch
 from deep_patch_learning.inference.loading import check_together, load
 from deep_patch_learning.inference.prediction import Prediction
@@ -28,119 +29,122 @@ from deep_patch_learning.training.loop import Trainer
 from deep_patch_learning.training.samples import Sample
 
 
-def check_teacher(
-    recipe: Recipe, out: str | Path, teachers: Sequence[str | Path], classes: tuple[str, ...] | None = None
+@dataclass(frozen=True)
+class PseudoBoxSource:
+    """The runs that find pseudo boxes, as one ensemble, and how: at `scales`, those of the first run if not given."""
+
+    runs: Sequence[str | Path] = ()
+    device: str | None = None
+    workers: int | None = None
+    cache: Path | None = None
+    scales: Sequence[int] | None = None
+
+
+def check_pseudo_box_source(
+    recipe: Recipe, out: str | Path, runs: Sequence[str | Path], classes: tuple[str, ...] | None = None
 ) -> None:
-    """Raise `RunError` where pseudo boxes are wanted and cannot be had: at once, before any image is looked at.
+    """Raise `RunError` where pseudo boxes are wanted and cannot be had: at once, before any image is read.
 
     `classes` are those of the images, once they are known.
     """
-    if recipe.seeds != "given":
+    if recipe.refinement.seeds != "pseudo-boxes":
         return
     kept = RunFolder(out).pseudo_boxes
     if kept.exists():
         before = source_of(kept).get("boxes_from", [])
-        if teachers and before != _places(teachers):
+        if runs and before != _places(runs):
             whose = f"the boxes of {' and '.join(before)}" if before else "boxes that were handed to it"
             raise RunError(
                 f"{out}: learns from {whose}. Repeat the first command to resume it, or give a new folder with --out."
             )
         return
-    if not teachers and waiting(out).exists():
+    if not runs and waiting(out).exists():
         return
-    if not teachers:
-        raise RunError("recipe: seeds = 'given' needs the run whose boxes are given. Name it with --boxes-from RUN.")
-    if len(teachers) > 1:
-        check_together(teachers)
-    for teacher in teachers:
-        run = RunFolder(teacher)
+    if not runs:
+        raise SettingError(
+            "recipe: seeds = 'pseudo-boxes' needs the run that finds them. Name it with --boxes-from RUN."
+        )
+    if len(runs) > 1:
+        check_together(runs)
+    for folder in runs:
+        run = RunFolder(folder)
         run.must_be_finished()
-        if tuple(Recipe.load(run.config).heads) == HEADS[:1]:
-            raise RunError(f"{teacher}: only classifies and finds no boxes. Give a run with --heads both or all.")
+        if tuple(Recipe.load(run.config).model.heads) == HEADS[:1]:
+            raise RunError(f"{folder}: only classifies and finds no boxes. Give a run with --heads both or all.")
         if classes is not None and tuple(run.describe()["classes"]) != tuple(classes):
             raise RunError(
-                f"{teacher}: knows other classes than these images are tagged with. Train it on the same tags."
+                f"{folder}: knows other classes than these images are tagged with. Train it on the same tags."
             )
 
 
 def find_pseudo_boxes(
-    prepared: Prepared,
-    recipe: Recipe,
-    out: str | Path,
-    teachers: Sequence[str | Path] = (),
-    device: str | None = None,
-    workers: int | None = None,
-    cache: Path | None = None,
-    scales: Sequence[int] | None = None,
+    prepared: Prepared, recipe: Recipe, out: str | Path, source: PseudoBoxSource | None = None
 ) -> list[PseudoBoxes] | None:
-    """Return the boxes that the refinement of a run in `out` is to learn from, or None where the recipe does not say `given`.
+    """Return the boxes that the refinement of a run in `out` learns from; None where its seeds are not `pseudo-boxes`.
 
-    The runs `teachers`, asked as one and at `scales` (those of the first, if not given), find them now, unless that was done:
-    they wait in a file beside `out` until the training begins, so that neither a failure nor the processes of other devices
-    cost them again. Without teachers those that wait there are taken as they are.
+    The runs of the source find them now, unless that was done: they wait in a file beside `out` until the training begins, so
+    that neither a failure nor other ranks make them again. Without runs those that wait there are taken as they are.
     """
-    if recipe.seeds != "given":
+    if recipe.refinement.seeds != "pseudo-boxes":
         return None
-    images = prepared.images
-    check_teacher(recipe, out, teachers, images.classes)
+    images, source = prepared.images, source or PseudoBoxSource()
+    check_pseudo_box_source(recipe, out, source.runs, images.classes)
     kept, found_before = RunFolder(out).pseudo_boxes, waiting(out)
     if kept.exists():
         return read_pseudo_boxes(kept, images.names, images.classes)
-    if not teachers:
+    if not source.runs:
         return read_pseudo_boxes(found_before, images.names, images.classes)
-    scales = scales or Recipe.load(RunFolder(teachers[0]).config).seen_at
-    source = _source(teachers, scales, recipe, prepared)
-    if found_before.exists() and source_of(found_before) == source:
+    scales = source.scales or Recipe.load(RunFolder(source.runs[0]).config).seen_at
+    described = _described(source.runs, scales, recipe, prepared)
+    if found_before.exists() and source_of(found_before) == described:
         return read_pseudo_boxes(found_before, images.names, images.classes)
-    model = load(teachers, device, scales)
-    patched = prepare(images, model.patch_generator, cache, workers)
-    predictions = list(predict_prepared(model, patched, description="boxes to learn from"))
-    given = [
-        boxes_of_tags(one, labels, recipe.seeds_per_class, recipe.seed_floor)
+    model = load(source.runs, source.device, scales)
+    patched = prepare(images, model.patch_generator, source.cache, source.workers)
+    predictions = list(predict_prepared(model, patched, description="pseudo boxes"))
+    found = [
+        boxes_of_tags(one, labels, recipe.refinement.seeds_per_class, recipe.refinement.seed_floor)
         for one, labels in zip(predictions, images.labels, strict=True)
     ]
     found_before.parent.mkdir(parents=True, exist_ok=True)
-    write_pseudo_boxes(found_before, source, images.names, images.classes, given)
-    return given
+    write_pseudo_boxes(found_before, described, images.names, images.classes, found)
+    return found
 
 
-def _source(
-    teachers: Sequence[str | Path], scales: Sequence[int], recipe: Recipe, prepared: Prepared
-) -> dict[str, Any]:
-    """Return what the boxes depend on."""
+def _described(runs: Sequence[str | Path], scales: Sequence[int], recipe: Recipe, prepared: Prepared) -> dict[str, Any]:
+    """Return what pseudo boxes depend on."""
     return {
-        "boxes_from": _places(teachers),
-        "weights_written": [RunFolder(teacher).weights.stat().st_mtime_ns for teacher in teachers],
+        "boxes_from": _places(runs),
+        "weights_written": [RunFolder(run).weights.stat().st_mtime_ns for run in runs],
         "scales": list(scales),
-        "boxes_per_class": recipe.seeds_per_class,
-        "floor": recipe.seed_floor,
+        "boxes_per_class": recipe.refinement.seeds_per_class,
+        "floor": recipe.refinement.seed_floor,
         "images": fingerprint(prepared.images),
     }
 
 
-def _places(teachers: Sequence[str | Path]) -> list[str]:
-    return [str(Path(teacher).resolve()) for teacher in teachers]
+def _places(runs: Sequence[str | Path]) -> list[str]:
+    return [str(Path(run).resolve()) for run in runs]
 
 
 class PseudoBoxTrainer(Trainer):
-    """A training whose refinement learns from pseudo boxes. They stand among the patches too, as in Fast R-CNN."""
+    """A training whose refinement learns from pseudo boxes. They are added to the patches, as true boxes are in Fast R-CNN."""
 
-    def __init__(self, *arguments: Any, given: Sequence[PseudoBoxes], **options: Any) -> None:
-        super().__init__(*arguments, **options)
-        if len(given) != len(self.dataset):
-            raise ValueError(f"boxes of {len(given)} images were given for {len(self.dataset)}")
-        self.given = given
+    def __init__(self, *arguments: Any, pseudo_boxes: Sequence[PseudoBoxes], **others: Any) -> None:
+        super().__init__(*arguments, **others)
+        if len(pseudo_boxes) != len(self.dataset):
+            raise ValueError(f"pseudo boxes of {len(pseudo_boxes)} images for {len(self.dataset)} images")
+        self.pseudo_boxes = pseudo_boxes
         self.bare.refinement.two_stream.requires_grad_(False)  # whose place they take
 
     def patches_of(self, sample: Sample) -> np.ndarray:
         """Return the patches that a sample draws, and after them the image's pseudo boxes."""
-        return np.concatenate((super().patches_of(sample).astype(np.float32), self.given[sample.image].boxes))
+        return np.concatenate((super().patches_of(sample).astype(np.float32), self.pseudo_boxes[sample.image].boxes))
 
     def terms(self, batch: Batch, labels: Tensor, samples: Sequence[Sample]) -> dict[str, Tensor]:
-        """Return the named loss terms of one pass, those of the refinement from the pseudo boxes."""
+        """Return the named loss terms of one micro-batch, those of the refinement from the pseudo boxes."""
         assert batch.counts is not None  # as `render` makes it
-        given = [self.given[sample.image] for sample in samples]
-        seeds = seeds_among(batch.patches, batch.counts, given, labels.shape[1])
+        own = [self.pseudo_boxes[sample.image] for sample in samples]
+        seeds = seeds_among(batch.patches, batch.counts, own, labels.shape[1])
         return self.losses(self.network(batch), labels, batch, seeds)
 
 

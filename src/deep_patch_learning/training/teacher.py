@@ -1,6 +1,6 @@
-"""A whole ImageNet classifier that looks at patches cut out of the image: what a network's patch layers can learn from.
+"""The teacher of distillation: a whole ImageNet classifier on patches cut out of the image.
 
-The patch layers see a patch through the shared feature maps; the teacher sees its pixels, enlarged or shrunk to a square.
+The patch layers see a patch through the shared feature maps; the teacher sees its pixels, resized to a square.
 """
 
 from typing import NamedTuple
@@ -12,13 +12,13 @@ from torchvision.ops import roi_align
 from deep_patch_learning.common.errors import ModelError, did_you_mean
 from deep_patch_learning.data.batch import Batch
 from deep_patch_learning.model.backbone import Backbone
-from deep_patch_learning.model.backbones.catalogue import trunk as build_trunk
+from deep_patch_learning.model.backbones.registry import trunk as build_trunk
 from deep_patch_learning.model.backbones.weights import fill, read_weights
 from deep_patch_learning.model.kernels.fused import fold_norms
 
 TEACHERS = ("resnet50", "resnet50-v1")
 IMAGENET_CLASSES = 1000
-# Up to this many crops pass the teacher at once; ResNet-50's widest maps then take 400 MB in half precision.
+# The teacher gets up to this many crops at once; ResNet-50's widest maps then take 400 MB in half precision.
 CROPS_AT_ONCE = 512
 
 
@@ -50,7 +50,7 @@ class Teacher(nn.Module):
         return super().train(False)
 
 
-def check_teacher(backbone: str) -> None:
+def check_teacher_backbone(backbone: str) -> None:
     """Raise `ModelError` with the nearest name unless a teacher of this kind can be built."""
     if backbone not in TEACHERS:
         raise ModelError(f"there is no teacher '{backbone}'.{did_you_mean(backbone, TEACHERS)}")
@@ -61,7 +61,7 @@ def read_teacher(source: str, backbone: str = "resnet50") -> Teacher:
 
     `resnet50-v1` has its strides where the 2015 paper put them. The weights must be whole, the last layer `fc` included.
     """
-    check_teacher(backbone)
+    check_teacher_backbone(backbone)
     trunk = build_trunk(backbone)
     width: int = trunk.patch_features.width  # type: ignore[assignment]
     teacher = Teacher(trunk.backbone, trunk.patch_features, width)

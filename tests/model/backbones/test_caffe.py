@@ -13,6 +13,7 @@ from deep_patch_learning.common.errors import ModelError
 from deep_patch_learning.data.batch import Batch
 from deep_patch_learning.model.backbones.caffe import read_caffemodel
 from deep_patch_learning.recipe.build import build_network
+from deep_patch_learning.recipe.recipe import Recipe
 
 Layer = tuple[str, str, list[np.ndarray]]  # name, type, blobs
 V1_TYPES = {"Convolution": 4, "InnerProduct": 14, "ReLU": 18}
@@ -227,7 +228,7 @@ def a_batch() -> Batch:
 
 def test_caffenet_is_filled_whole(tmp_path: Path) -> None:
     torch.manual_seed(1)
-    original = build_network("caffenet", 3)[0].eval()
+    original = build_network(Recipe.of(backbone="caffenet"), 3)[0].eval()
     state = original.state_dict()
     names = {f"conv{n}": f"backbone.body.conv{n}" for n in range(1, 6)}
     names |= {fc: f"patch_features.{fc}" for fc in ("fc6", "fc7")}
@@ -235,7 +236,7 @@ def test_caffenet_is_filled_whole(tmp_path: Path) -> None:
     file = tmp_path / "bvlc_reference_caffenet.caffemodel"
     file.write_bytes(v1_net([*caffe_layers(state, names), fc8]))
 
-    network, report = build_network("caffenet", 3, weights=str(file))
+    network, report = build_network(Recipe.of(backbone="caffenet", weights=str(file)), 3)
     assert set(report.filled) == set(names.values())
     assert report.unused == ("fc8",)
     assert set(report.new) == {"classification.part_filters", "classification.classifier", "discovery.patch_classifier"}
@@ -262,7 +263,7 @@ def test_vgg16_of_caffe(tmp_path: Path) -> None:
     file = tmp_path / "VGG_ILSVRC_16_layers.caffemodel"
     file.write_bytes(v1_net(caffe_layers(features.state_dict(), names)))
 
-    network, report = build_network("vgg16-caffe", 3, weights=str(file))
+    network, report = build_network(Recipe.of(backbone="vgg16-caffe", weights=str(file)), 3)
     assert set(report.filled) == {f"backbone.body.{place}" for place in VGG_PLACES}
     assert {"patch_features.fc6", "patch_features.fc7"} <= set(report.new)
     assert network.patch_features.fc6.weight.shape == (4096, 25088)
@@ -275,10 +276,10 @@ def test_vgg16_of_caffe(tmp_path: Path) -> None:
 def test_which_backbone_caffe_weights_want(tmp_path: Path) -> None:
     (tmp_path / "x.caffemodel").write_bytes(new_net(small_layers()))
     with pytest.raises(ModelError, match=r"none of its 7 tensors .* go into caffenet or vgg16-caffe"):
-        build_network("alexnet", 3, weights=str(tmp_path / "x.caffemodel"))
+        build_network(Recipe.of(backbone="alexnet", weights=str(tmp_path / "x.caffemodel")), 3)
     with pytest.raises(ModelError, match=r"conv1\.weight is \(4, 3, 2, 5\)"):
-        build_network("caffenet", 3, weights=str(tmp_path / "x.caffemodel"))
+        build_network(Recipe.of(backbone="caffenet", weights=str(tmp_path / "x.caffemodel")), 3)
     with pytest.raises(ModelError, match="there is no such weight file"):
-        build_network("caffenet", 3, weights=str(tmp_path / "none.caffemodel"))
+        build_network(Recipe.of(backbone="caffenet", weights=str(tmp_path / "none.caffemodel")), 3)
     with pytest.raises(ModelError, match=r"no torchvision weights. Give the path of a .*\.caffemodel"):
-        build_network("vgg16-caffe", 3, weights="imagenet")
+        build_network(Recipe.of(backbone="vgg16-caffe", weights="imagenet"), 3)

@@ -8,10 +8,11 @@ import torch
 from safetensors.torch import load_file, save_file
 
 from deep_patch_learning.common.errors import ModelError
-from deep_patch_learning.model.backbones.catalogue import trunk
 from deep_patch_learning.model.backbones.lite import SameConv, channels_first
+from deep_patch_learning.model.backbones.registry import trunk
 from deep_patch_learning.model.network import ALL_HEADS
 from deep_patch_learning.recipe.build import build_network
+from deep_patch_learning.recipe.recipe import Recipe
 
 
 @pytest.mark.parametrize("size", [5, 6, 7, 8, 13])
@@ -57,7 +58,7 @@ def test_the_packages_weights_fill_every_layer(name: str, tmp_path: Path) -> Non
     assert weights.keys() == package_weights(name).keys()
     assert {"_conv_stem.weight", "_blocks.0._bn1.running_mean", "_blocks.15._project_conv.weight"} <= weights.keys()
     save_file(weights, tmp_path / "lite0.safetensors")
-    network, report = build_network(name, 3, weights=str(tmp_path / "lite0.safetensors"))
+    network, report = build_network(Recipe.of(backbone=name, weights=str(tmp_path / "lite0.safetensors")), 3)
     assert report is not None
     assert all(name.startswith(("classification", "discovery")) for name in report.new)
     assert report.unused == ("_fc",)
@@ -68,7 +69,7 @@ def test_the_packages_weights_fill_every_layer(name: str, tmp_path: Path) -> Non
 
 
 def test_maps_are_of_stride_16_and_patches_have_1280_features() -> None:
-    network = build_network("lite0", 3)[0].eval()
+    network = build_network(Recipe.of(backbone="lite0"), 3)[0].eval()
     with torch.no_grad():
         maps = network.backbone(torch.rand(1, 3, 96, 130) * 255)
         assert maps.shape == (1, 112, 6, 9)
@@ -78,7 +79,9 @@ def test_maps_are_of_stride_16_and_patches_have_1280_features() -> None:
 def test_all_of_it_on_the_map() -> None:
     """Every fourth cell of the fine map is what the coarse map has there, away from the border: kernels see the same pixels."""
     torch.manual_seed(0)
-    fine = build_network("lite0-map", 3, ALL_HEADS, refinement_width=8, refinement_cells=3)[0].eval()
+    fine = build_network(Recipe.of(backbone="lite0-map", heads=ALL_HEADS, refinement_width=8, refinement_cells=3), 3)[
+        0
+    ].eval()
     cells = torch.rand(2, 1280, 3, 3)
     patches, placed = fine.patch_features.in_cells(cells, 3)
     torch.testing.assert_close(patches, cells.mean(dim=(2, 3)))
@@ -86,7 +89,7 @@ def test_all_of_it_on_the_map() -> None:
         placed.view(2, 1280, 3, 3), cells
     )  # channel, row, column: as weights that are shipped read it
     torch.testing.assert_close(fine.patch_features.in_cells(cells, 1)[1], patches)
-    coarse = build_network("lite0", 3)[0].eval()
+    coarse = build_network(Recipe.of(backbone="lite0"), 3)[0].eval()
     state = {
         name.replace("patch_features.stage.", "backbone.body."): tensor for name, tensor in coarse.state_dict().items()
     }
@@ -106,7 +109,7 @@ def test_all_of_it_on_the_map() -> None:
 def test_other_weights_are_refused(tmp_path: Path) -> None:
     save_file({"features.0.weight": torch.zeros(3)}, tmp_path / "other.safetensors")
     with pytest.raises(ModelError, match="fits the backbone"):
-        build_network("lite0", 3, weights=str(tmp_path / "other.safetensors"))
+        build_network(Recipe.of(backbone="lite0", weights=str(tmp_path / "other.safetensors")), 3)
 
 
 @pytest.mark.voc
@@ -119,7 +122,7 @@ def test_real_weights_know_a_dog() -> None:
     from deep_patch_learning.data.images import read_image
 
     file = Path(os.environ["DPL_WEIGHTS"]) / "efficientnet_lite0_imagenet.safetensors"
-    network = build_network("lite0", 3, weights=str(file))[0].eval()
+    network = build_network(Recipe.of(backbone="lite0", weights=str(file)), 3)[0].eval()
     import numpy as np
 
     image = read_image(Path(os.environ["DPL_VOC"]) / "JPEGImages" / "000036.jpg")

@@ -8,9 +8,10 @@ import torch.nn.functional as F
 from safetensors.torch import save_file
 from torch import nn
 
-from deep_patch_learning.model.backbones.catalogue import trunk
+from deep_patch_learning.model.backbones.registry import trunk
 from deep_patch_learning.model.kernels import fused
 from deep_patch_learning.recipe.build import build_network
+from deep_patch_learning.recipe.recipe import Recipe
 
 
 def settle(module: nn.Module, seed: int = 0) -> nn.Module:
@@ -129,12 +130,12 @@ def test_every_step_of_an_optimiser_is_seen_by_the_next_pass(way: dict, plain_ke
 
 
 def test_weights_of_our_own_runs_fill_a_folded_network(tmp_path: Path) -> None:
-    first = build_network("resnet50", 3)[0]
+    first = build_network(Recipe.of(backbone="resnet50"), 3)[0]
     with torch.no_grad():
         first.backbone.body.conv1.bias.fill_(0.25)
     kept = {name: t for name, t in first.state_dict().items() if name.startswith(("backbone.", "patch_features."))}
     save_file(kept, tmp_path / "own.safetensors")
-    second, report = build_network("resnet50", 3, weights=str(tmp_path / "own.safetensors"))
+    second, report = build_network(Recipe.of(backbone="resnet50", weights=str(tmp_path / "own.safetensors")), 3)
     assert all(torch.equal(second.state_dict()[name], tensor) for name, tensor in kept.items())
     assert report is not None
     assert all(name.startswith(("classification", "discovery")) for name in report.new)

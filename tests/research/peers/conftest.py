@@ -8,6 +8,7 @@ import torch
 from deep_patch_learning.data.batch import Batch
 from deep_patch_learning.model.network import DeepPatchNet
 from deep_patch_learning.recipe.build import build_network
+from deep_patch_learning.recipe.recipe import Recipe
 
 SIZES = [(190, 250), (256, 180), (190, 250)]
 PATCHES = [
@@ -57,4 +58,4 @@ def alone() -> list[Batch]:
 def parts() -> DeepPatchNet:
     """A tiny network to take the backbone and patch layers from."""
     torch.manual_seed(0)
-    return build_network("tiny", 5, ("discovery",), weights="shipped")[0].eval()
+    return build_network(Recipe.of(backbone="tiny", heads=("discovery",), weights="shipped"), 5)[0].eval()

@@ -10,12 +10,13 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from deep_patch_learning.common.errors import RunError
+from deep_patch_learning.common.errors import RunError, SettingError
 from deep_patch_learning.data.truth import read_truth
 from deep_patch_learning.evaluation.discovery import corloc
 from deep_patch_learning.patches.prepare import Prepared
+from deep_patch_learning.recipe.names import RENAMED
 from deep_patch_learning.recipe.presets import world
-from deep_patch_learning.recipe.recipe import RENAMED, Recipe
+from deep_patch_learning.recipe.recipe import Recipe
 from deep_patch_learning.research.compare import (
     COLUMNS,
     Comparison,
@@ -26,8 +27,9 @@ from deep_patch_learning.research.compare import (
     rows_to_csv,
 )
 from deep_patch_learning.research.peers.catalogue import PEERS, chosen_peers, svm
-from deep_patch_learning.research.peers.contest import Contest, first_patches, training_time
+from deep_patch_learning.research.peers.contest import Contest, first_patches
 from deep_patch_learning.research.peers.svm import whole_image_boxes
+from deep_patch_learning.runs.log import training_time
 
 COMMAND = [sys.executable, "-m", "deep_patch_learning", "compare"]
 SETTINGS = [
@@ -131,7 +133,7 @@ def test_a_misspelt_peer_gets_a_hint(small_world: Path, tmp_path: Path) -> None:
     assert found.returncode == 2
     assert found.stderr.strip() == "dpl: there is no peer 'fast-rccn'. Did you mean 'fast-rcnn'?"
     assert not (tmp_path / "out").exists()
-    with pytest.raises(RunError, match="no peer is named"):
+    with pytest.raises(SettingError, match="no peer is named"):
         chosen_peers(" , ")
     assert chosen_peers("hcp, dpl,hcp") == ("hcp", "dpl")
 
@@ -174,12 +176,15 @@ def test_whole_images_are_the_boxes(small_world: Path, small_prepared: Prepared,
 
 
 def test_rates_leave_out_the_start_and_breaks() -> None:
-    assert training_time([])[1] is None
-    assert training_time([{"samples": 80, "seconds": 20.0}])[1] == 4
+    def samples_per_second(log: list[dict]) -> float | None:
+        return training_time(log).samples_per_second
+
+    assert samples_per_second([]) is None
+    assert samples_per_second([{"samples": 80, "seconds": 20.0}]) == 4
     steady = [{"samples": 80, "seconds": 20.0}, {"samples": 160, "seconds": 24.0}]
-    assert training_time(steady)[1] == 20
+    assert samples_per_second(steady) == 20
     resumed = [*steady, {"samples": 240, "seconds": 9.0}, {"samples": 320, "seconds": 13.0}]
-    assert training_time(resumed)[1] == 20
+    assert samples_per_second(resumed) == 20
 
 
 def test_a_comparison_of_an_earlier_version_is_read(compared: tuple[Path, dict], tmp_path: Path) -> None:

@@ -29,6 +29,7 @@ from deep_patch_learning.research.peers.fast_rcnn import (
 )
 from deep_patch_learning.runs.folder import RunFolder
 from deep_patch_learning.training.fit import train_prepared
+from deep_patch_learning.training.process import TrainingOptions
 from deep_patch_learning.training.samples import Sample
 
 
@@ -132,7 +133,7 @@ def trainer(
     recipe = small_recipe.replace(steps=2, freeze_backbone=False, warmup_steps=1, heads=("discovery",))
     network = build_fast_rcnn(parts, 128, len(images.classes))
     return SupervisedTrainer(
-        *(recipe, images, small_prepared.patches, RunFolder(tmp_path / "run"), "cpu"),
+        *(recipe, small_prepared, RunFolder(tmp_path / "run"), TrainingOptions(device="cpu")),
         network=network,
         truth=read_truth(small_world, images),
     )

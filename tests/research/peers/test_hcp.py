@@ -8,6 +8,7 @@ from torchvision.ops import roi_align
 from deep_patch_learning.data.batch import Batch
 from deep_patch_learning.model.network import DeepPatchNet
 from deep_patch_learning.recipe.build import build_network
+from deep_patch_learning.recipe.recipe import Recipe
 from deep_patch_learning.research.peers.hcp import HypothesesCnn, build_hcp, cropped
 
 
@@ -71,7 +72,7 @@ def test_nothing_is_shared_between_hypotheses(network: HypothesesCnn, alone: lis
 @pytest.mark.parametrize("name", ["alexnet", "resnet50"])
 def test_larger_backbones_crop_at_224_and_learn_in_every_layer(name: str, alone: list[Batch]) -> None:
     torch.manual_seed(0)
-    built, _ = build_network(name, 3, ("discovery",))
+    built, _ = build_network(Recipe.of(backbone=name, heads=("discovery",)), 3)
     network = build_hcp(built, built.patch_features.width, 3).train()  # type: ignore[arg-type]
     assert network.side == 224
     torch.nn.init.normal_(network.discovery.patch_classifier.weight, std=0.5)

@@ -8,12 +8,13 @@ import torch
 from deep_patch_learning.data.batch import Batch
 from deep_patch_learning.model.network import DeepPatchNet
 from deep_patch_learning.recipe.build import build_network
+from deep_patch_learning.recipe.recipe import Recipe
 from deep_patch_learning.research.peers.plain_cnn import build_plain
 
 
 def plain(name: str, classes: int = 5) -> torch.nn.Module:
     torch.manual_seed(0)
-    parts, _ = build_network(name, classes, ("discovery",))
+    parts, _ = build_network(Recipe.of(backbone=name, heads=("discovery",)), classes)
     network = build_plain(parts, parts.patch_features.width, classes)  # type: ignore[arg-type]
     torch.nn.init.normal_(network.classification.weight, std=0.5)  # type: ignore[union-attr,arg-type]
     return network.eval()
@@ -37,7 +38,9 @@ def test_a_residual_network_is_torchvisions_own(alone: list[Batch], tmp_path: Pa
     torch.manual_seed(0)
     whole = resnet50().eval()
     torch.save(whole.state_dict(), tmp_path / "weights.pth")
-    parts, _ = build_network("resnet50", 3, ("discovery",), weights=str(tmp_path / "weights.pth"))
+    parts, _ = build_network(
+        Recipe.of(backbone="resnet50", heads=("discovery",), weights=str(tmp_path / "weights.pth")), 3
+    )
     network = build_plain(parts, 2048, 3).eval()
     whole.fc = torch.nn.Identity()
     pixels = (alone[0].images - network.backbone.mean) / network.backbone.std

@@ -7,10 +7,9 @@ import pytest
 import torch
 from safetensors.torch import save_file
 
-from deep_patch_learning.common.errors import DataError, RunError
+from deep_patch_learning.common.errors import DataError, SettingError
 from deep_patch_learning.recipe.presets import paper
-from deep_patch_learning.recipe.recipe import PAPER_SCALES
-from deep_patch_learning.research.peers.contest import training_time
+from deep_patch_learning.recipe.settings import PAPER_SCALES
 from deep_patch_learning.research.reproduce import tables
 from deep_patch_learning.research.reproduce.protocol import (
     Protocol,
@@ -20,6 +19,7 @@ from deep_patch_learning.research.reproduce.protocol import (
     untagged_images,
 )
 from deep_patch_learning.research.reproduce.results import needed
+from deep_patch_learning.runs.log import training_time
 
 from .conftest import make_voc
 
@@ -46,7 +46,7 @@ def test_tables_share_the_training_that_is_the_same() -> None:
 def test_the_single_scale_is_the_papers_where_it_lies_between() -> None:
     assert tables.single_scale(PAPER_SCALES) == 600
     assert tables.single_scale((96, 128, 160)) == 128
-    with pytest.raises(RunError, match="Give several"):
+    with pytest.raises(SettingError, match="Give several"):
         tables.scales_table(paper("vgg16").replace(scales=(600,)))
 
 

@@ -1,1 +1,1 @@
-"""One module per family of backbones, and their pretrained weights."""
+"""Backbones: one file per family, `registry.py` with all of them by name, and their pretrained weights."""

@@ -6,6 +6,10 @@ from typing import cast
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from deep_patch_learning.model.backbone import Backbone, Normalisation
+from deep_patch_learning.model.backbones.trunk import Trunk
+from deep_patch_learning.model.patch_features import ConvolutionalStage
+
 # (kernel, stride, growth inside, channels) of each block; those from PATCH_BLOCKS on run on patches
 BLOCKS = (
     (3, 1, 1, 16),
@@ -40,9 +44,9 @@ class SameConv(nn.Conv2d):
 def channels_first(tensor: Tensor) -> Tensor:
     """Return maps or kernels (A, B, h, w) that lie in memory channel by channel.
 
-    cuDNN takes the others for its own, and has no kernel for channels that are convolved one by one with gaps: it goes through
-    hundreds of groups in turn. Torch has one, for this layout. `contiguous` alone would leave kernels of one channel as they are,
-    whose layout is anybody's guess.
+    In the other layout cuDNN takes a convolution with one group per channel and a dilation, for which it has no fused kernel:
+    it runs hundreds of groups in turn. Torch has a kernel for this layout. `contiguous` alone would leave kernels of one channel
+    as they are, since their layout is ambiguous.
     """
     return tensor.contiguous().flatten(1).unflatten(1, tensor.shape[1:])
 
@@ -70,6 +74,24 @@ class Block(nn.Module):
         """Return the maps after this block."""
         found = self.project(self.depthwise(self.expand(maps)))
         return found + maps if self.added else found
+
+
+def lite0(on_map: bool = False) -> Trunk:
+    """Return EfficientNet-Lite0, 4.7 million parameters: stride 16, the last five blocks on each patch.
+
+    With `on_map` those run on the whole map, and a patch is three by three cells of it: much faster where patches are many.
+    Its layers pad unevenly, so that images of one micro-batch are of one size or come one by one.
+    """
+    body, stage, names = lite0_parts(on_map)
+    pixels = Normalisation(mean=(127.0, 127.0, 127.0), std=(128.0, 128.0, 128.0), divisor=1.0)
+    backbone = Backbone(body, 1280 if on_map else 112, 16, pixels, frozen_norm=True, guarded=False)
+    layers = ConvolutionalStage(stage, 1280, 3 if on_map else 4)
+    shipped = (
+        {"shipped": "lite0.safetensors", "shipped-model": "../../inference/shipped/weights.safetensors"}
+        if on_map
+        else {}
+    )
+    return Trunk(backbone, 3 if on_map else 7, layers, names, shipped_weights=shipped, folded=True)
 
 
 def lite0_parts(on_map: bool = False) -> tuple[nn.Sequential, nn.Sequential, dict[str, str]]:

@@ -1,5 +1,6 @@
-"""Pretrained weights: from torchvision by name or from a local file, with a word on what was filled and what is new."""
+"""Pretrained weights: from torchvision by name or from a local file, and which layers they fill."""
 
+import dataclasses
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -8,7 +9,7 @@ from torch import Tensor, nn
 
 from deep_patch_learning.common.errors import ModelError, did_you_mean
 from deep_patch_learning.model.backbones.caffe import read_caffemodel
-from deep_patch_learning.model.backbones.catalogue import Trunk
+from deep_patch_learning.model.backbones.trunk import Trunk
 
 _SUFFIXES = (".safetensors", ".pth", ".pt", ".caffemodel")
 _WANTED_FILE = "a .pth, .safetensors or .caffemodel file"
@@ -24,10 +25,26 @@ class FilledLayers:
     unused: tuple[str, ...]
 
     def __str__(self) -> str:
-        return (
-            f"{self.source}: filled {len(self.filled)} layers ({_shorten(self.filled)}); "
-            f"new: {_shorten(self.new)}; not used: {_shorten(self.unused)}"
-        )
+        return f"weights: {self.source}, {_counted(len(self.filled), 'layer')}; new: {self._new()}"
+
+    def _new(self) -> str:
+        """Return the new layers in a few words: the heads counted, others by the part they belong to."""
+        parts = {name.partition(".")[0] for name in self.new}
+        heads = len(parts - {"backbone", "patch_features"})
+        named = [
+            words
+            for part, words in (("backbone", "backbone layers"), ("patch_features", "patch layers"))
+            if part in parts
+        ]
+        return ", ".join([*named, *([_counted(heads, "head")] if heads else [])]) or "none"
+
+    def details(self) -> dict[str, object]:
+        """Return every layer by name: what was filled, what is new, and what of the source was not used."""
+        return dataclasses.asdict(self)
+
+
+def _counted(number: int, what: str) -> str:
+    return f"{number} {what}" + ("" if number == 1 else "s")
 
 
 def _shorten(names: tuple[str, ...], shown: int = 6) -> str:
@@ -67,8 +84,8 @@ def read_weights(source: str, trunk: Trunk) -> dict[str, Tensor]:
         return dict(weights.get_state_dict(progress=False, check_hash=True))
     except OSError as error:
         raise ModelError(
-            f"{name} could not be fetched ({error}). Train with --recipe fast, whose weights are in the package, or "
-            "download the file elsewhere and give its path with --weights."
+            f"{name} could not be fetched ({error}). Without a network, give a file that you have with --weights FILE, or use "
+            "--recipe fast, whose weights are in the package."
         ) from None
 
 

@@ -12,7 +12,7 @@ import torch
 from torch import nn
 
 from deep_patch_learning.common.devices import usable_device
-from deep_patch_learning.common.errors import RunError, did_you_mean
+from deep_patch_learning.common.errors import SettingError, did_you_mean
 from deep_patch_learning.common.progress import bar, console
 from deep_patch_learning.model.network import HEADS, DeepPatchNet
 from deep_patch_learning.patches.prepare import Prepared
@@ -26,6 +26,7 @@ from deep_patch_learning.research.peers.svm import whole_image_boxes
 from deep_patch_learning.runs.checkpoint import save_checkpoint
 from deep_patch_learning.runs.folder import RunFolder
 from deep_patch_learning.training.loop import Trainer
+from deep_patch_learning.training.process import TrainingOptions
 
 Peer = Callable[[Contest, Recipe, Path], Outcome | None]
 
@@ -65,9 +66,9 @@ def hcp(contest: Contest, recipe: Recipe, folder: Path) -> Outcome:
     """
     kept = contest.hypotheses
     training, testing = (contests.first_patches(each, kept) for each in (contest.training, contest.testing))
-    drawn = min(recipe.patches_per_sample or contest.training_hypotheses, contest.training_hypotheses)
+    drawn = min(recipe.data.patches_per_sample or contest.training_hypotheses, contest.training_hypotheses)
     recipe = recipe.replace(
-        heads=("discovery",), scales=(max(recipe.scales),), test_scales=(), patches_per_sample=drawn
+        heads=("discovery",), scales=(max(recipe.data.scales),), test_scales=(), patches_per_sample=drawn
     )
     trainer = _trained(contest, training, recipe, folder, PeerNetwork(build_hcp))
     return contests.outcome_of(contest, trainer, testing)
@@ -89,10 +90,9 @@ def _trained(contest: Contest, training: Prepared, recipe: Recipe, folder: Path,
     classes = len(contest.classes)
     parts, width, filled = contests.network_parts(recipe, classes)
     network = peer.build(parts, width, classes)
-    start_biases(network, recipe.head_bias)
-    trainer = peer.trainer(
-        recipe, training.images, training.patches, RunFolder(folder), contest.device, network=network
-    )
+    start_biases(network, recipe.model.head_bias)
+    options = TrainingOptions(device=contest.device)
+    trainer = peer.trainer(recipe, training, RunFolder(folder), options, network=network)
     if filled is not None:
         own = {name.rpartition(".")[0] for name, _ in network.named_parameters()}
         trainer.filled = dataclasses.replace(filled, new=tuple(sorted(own.difference(filled.filled))))
@@ -117,9 +117,9 @@ def svm(contest: Contest, recipe: Recipe, folder: Path) -> Outcome:
             found.append(feature)
             show(len(found), len(images))
     features = torch.from_numpy(np.stack(found)).to(device)
-    network.classification, cost = machines(features, torch.from_numpy(images.labels).to(device), recipe.seed)
+    network.classification, cost = machines(features, torch.from_numpy(images.labels).to(device), recipe.machine.seed)
     network.to(device)
-    samples = len(images) * len(recipe.scales)
+    samples = len(images) * len(recipe.data.scales)
     rate = samples / (time.perf_counter() - began)
     save_checkpoint(run.weights, 0, network)
     run.cut_log(-1)
@@ -127,7 +127,7 @@ def svm(contest: Contest, recipe: Recipe, folder: Path) -> Outcome:
     console.print(f"cost {cost:g}, chosen by cross-validation on the training images", markup=False)
     testing = contests.first_patches(contest.testing, 1)
     figures, test_rate = contests.measure(contest, model, testing)
-    return Outcome(figures, samples, rate, test_rate, recipe.scales)
+    return Outcome(figures, samples, rate, test_rate, recipe.data.scales)
 
 
 def whole_image(contest: Contest, recipe: Recipe, folder: Path) -> Outcome | None:
@@ -173,7 +173,7 @@ def chosen_peers(text: str) -> tuple[str, ...]:
     names = tuple(dict.fromkeys(name.strip() for name in text.split(",") if name.strip()))
     for name in names:
         if name not in PEERS:
-            raise RunError(f"there is no peer '{name}'.{did_you_mean(name, PEERS)}")
+            raise SettingError(f"there is no peer '{name}'.{did_you_mean(name, PEERS)}")
     if not names:
-        raise RunError(f"no peer is named.{did_you_mean('', PEERS)}")
+        raise SettingError(f"no peer is named.{did_you_mean('', PEERS)}")
     return names

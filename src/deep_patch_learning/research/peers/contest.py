@@ -1,7 +1,6 @@
 """What all peers share: the images and patches, training, measuring and timing."""
 
 import time
-from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -19,6 +18,7 @@ from deep_patch_learning.model.network import DeepPatchNet
 from deep_patch_learning.patches.prepare import Prepared
 from deep_patch_learning.recipe.build import build_network, recipe_patches
 from deep_patch_learning.recipe.recipe import Recipe
+from deep_patch_learning.runs.log import training_time
 from deep_patch_learning.training.fit import train_prepared
 from deep_patch_learning.training.loop import Trainer
 
@@ -63,8 +63,10 @@ def first_patches(prepared: Prepared, count: int) -> Prepared:
 
 def network_parts(recipe: Recipe, classes: int) -> tuple[DeepPatchNet, int, FilledLayers | None]:
     """Return a network that provides backbone and patch layers, the width of its features, and the layers filled from weights."""
-    torch.manual_seed(recipe.seed)
-    parts, filled = build_network(recipe.backbone, classes, ("discovery",), weights=recipe.weights or None)
+    torch.manual_seed(recipe.machine.seed)
+    parts, filled = build_network(
+        Recipe.of(backbone=recipe.model.backbone, heads=("discovery",), weights=recipe.model.weights), classes
+    )
     return parts, parts.patch_features.width, filled  # type: ignore[return-value]
 
 
@@ -86,8 +88,8 @@ def outcome_of(
     figures, rate = measure(contest, model_of(contest, recipe, trainer.bare, kind), testing)
     return Outcome(
         figures,
-        recipe.total_steps * recipe.batch_images,
-        training_time(trainer.run.read_log())[1],
+        recipe.total_steps * recipe.optimiser.batch_images,
+        training_time(trainer.run.read_log()).samples_per_second,
         rate,
         recipe.seen_at,
         mean_patches(testing) if patches else 0.0,
@@ -108,27 +110,6 @@ def measure(contest: Contest, model: Model, testing: Prepared) -> tuple[dict[str
     predictions = list(predict_prepared(model, testing))
     seconds = time.perf_counter() - began
     return measure_predictions(predictions, testing.images.labels, contest.truth), len(predictions) / seconds
-
-
-def training_time(log: Sequence[dict[str, Any]]) -> tuple[float, float | None]:
-    """Return the seconds of a training and its samples per second, from its log.
-
-    A resumed run has several clocks, each from 0: their times are added. The rate leaves out the first entry of each clock, in
-    which the device warms up, unless there is no other.
-    """
-    seconds, steady_seconds, steady_samples = 0.0, 0.0, 0
-    before: dict[str, Any] | None = None
-    for entry in log:
-        same_clock = before is not None and entry["seconds"] >= before["seconds"]
-        took = entry["seconds"] - (before["seconds"] if before is not None and same_clock else 0.0)
-        seconds += took
-        if before is not None and same_clock:
-            steady_seconds += took
-            steady_samples += entry["samples"] - before["samples"]
-        before = entry
-    if not steady_seconds and log and log[0]["seconds"]:
-        return seconds, log[0]["samples"] / log[0]["seconds"]
-    return seconds, steady_samples / steady_seconds if steady_seconds else None
 
 
 def mean_patches(prepared: Prepared) -> float:

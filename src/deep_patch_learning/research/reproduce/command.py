@@ -9,14 +9,14 @@ from rich.console import Console
 from rich.table import Table as RichTable
 
 from deep_patch_learning.common.devices import usable_device
-from deep_patch_learning.common.errors import RunError, did_you_mean
+from deep_patch_learning.common.errors import RunError, SettingError, did_you_mean
 from deep_patch_learning.common.progress import bar, console, number, out
 from deep_patch_learning.data.dataset import limited
 from deep_patch_learning.inference.stream import predict_prepared
-from deep_patch_learning.model.backbones.catalogue import check_name
+from deep_patch_learning.model.backbones.registry import check_name
 from deep_patch_learning.model.backbones.weights import check_source
 from deep_patch_learning.patches.prepare import prepare
-from deep_patch_learning.recipe.presets import choose, seed_numbers
+from deep_patch_learning.recipe.choose import choose, seed_numbers
 from deep_patch_learning.recipe.recipe import Recipe
 from deep_patch_learning.research.reproduce import paper, tables
 from deep_patch_learning.research.reproduce.experiments import Experiments
@@ -58,7 +58,7 @@ class Options:
         names = tuple(dict.fromkeys(name.strip() for name in self.table.split(",")))
         for name in names:
             if name not in (*TABLES, "all"):
-                raise RunError(f"--table {name}: not known.{did_you_mean(name, (*TABLES, 'all'))}")
+                raise SettingError(f"--table {name}: not known.{did_you_mean(name, (*TABLES, 'all'))}")
         return TABLES if "all" in names else names
 
     @property
@@ -75,8 +75,8 @@ class Options:
         options = {"backbone": backbone, "weights": weights, "steps": self.steps}
         given = {key: value for key, value in options.items() if value is not None}
         recipe = choose(self.recipe, "both", 0, self.changes, given)
-        check_name(recipe.backbone)
-        check_source(recipe.weights)
+        check_name(recipe.model.backbone)
+        check_source(recipe.model.weights)
         return recipe
 
     def command(self) -> str:
@@ -167,7 +167,7 @@ def announce(experiments: Experiments, wanted: Sequence[Table], seeds: Sequence[
                 for seed in seeds:
                     experiments.check(variant, seed, splits.trained_on)
                     folder = experiments.folder(variant, seed, splits.trained_on)
-                    samples = variant.recipe.total_steps * variant.recipe.batch_images
+                    samples = variant.recipe.total_steps * variant.recipe.optimiser.batch_images
                     folders[folder] = (samples, (folder / "weights.safetensors").exists())
     left = [samples for samples, done in folders.values() if not done]
     if left:

@@ -105,7 +105,7 @@ class Experiments:
 
     def group(self, recipe: Recipe) -> Path:
         """Return the folder of all runs with one backbone and one recipe."""
-        return self.out / "runs" / re.sub(r"[^\w.-]+", "-", f"{recipe.backbone}-{recipe.name}")
+        return self.out / "runs" / re.sub(r"[^\w.-]+", "-", f"{recipe.model.backbone}-{recipe.name}")
 
     def prepared(self, split: str, recipe: Recipe) -> Prepared:
         """Return the images of a list with the patches of a recipe, prepared once per list and patch generator."""

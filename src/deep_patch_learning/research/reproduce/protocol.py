@@ -11,7 +11,8 @@ from deep_patch_learning.common.errors import DataError
 from deep_patch_learning.common.progress import console
 from deep_patch_learning.data.dataset import UNKNOWN, TaggedImages
 from deep_patch_learning.data.readers.read import Kind, recognise
-from deep_patch_learning.recipe.recipe import PAPER_SCALES, Recipe
+from deep_patch_learning.recipe.recipe import Recipe
+from deep_patch_learning.recipe.settings import PAPER_SCALES
 from deep_patch_learning.research.reproduce import paper
 
 YEARS = {"voc2007": 2007, "voc2012": 2012}
@@ -126,11 +127,11 @@ def differences(
     clauses = [
         _split_clause(protocol, splits),
         f"the first {limit:,} images of each list" if limit else missing_images(protocol, splits.measured_on, images),
-        _BACKBONES.get(recipe.backbone, f"{recipe.backbone} in place of the paper's AlexNet and VGG16"),
+        _BACKBONES.get(recipe.model.backbone, f"{recipe.model.backbone} in place of the paper's AlexNet and VGG16"),
         _weights_clause(recipe),
         *_recipe_clauses(recipe),
     ]
-    if ablation and paper.counterpart(recipe.backbone) == paper.VGG16:
+    if ablation and paper.counterpart(recipe.model.backbone) == paper.VGG16:
         clauses.append("the paper compares with AlexNet here")
     if ablation and protocol.year != 2007:
         clauses.append("the paper compares on VOC 2007 here")
@@ -144,12 +145,12 @@ def _split_clause(protocol: Protocol, splits: Splits) -> str:
 
 
 def _weights_clause(recipe: Recipe) -> str:
-    if not recipe.weights:
+    if not recipe.model.weights:
         return "all layers start at random"
-    if recipe.weights.lower() == "imagenet" and recipe.backbone == "vgg16":
+    if recipe.model.weights.lower() == "imagenet" and recipe.model.backbone == "vgg16":
         return "torchvision's VGG16 weights, not Caffe's"
-    path = Path(recipe.weights)
-    if path.suffix == ".safetensors" and path.is_file() and paper.counterpart(recipe.backbone):
+    path = Path(recipe.model.weights)
+    if path.suffix == ".safetensors" and path.is_file() and paper.counterpart(recipe.model.backbone):
         return _file_clause(path)
     return ""
 
@@ -169,21 +170,23 @@ def _file_clause(path: Path) -> str:
 
 
 def _recipe_clauses(recipe: Recipe) -> list[str]:
-    samples = recipe.total_steps * recipe.batch_images
-    usual = paper.SAMPLES + (10_000 if paper.counterpart(recipe.backbone) == paper.VGG16 else 0)
+    samples = recipe.total_steps * recipe.optimiser.batch_images
+    usual = paper.SAMPLES + (10_000 if paper.counterpart(recipe.model.backbone) == paper.VGG16 else 0)
     clauses = []
     if samples != usual:
         clauses.append(f"{samples:,} training samples, {usual:,} in the paper")
     if recipe.name != "paper":
-        clauses.append(f"the {recipe.name} recipe ({recipe.optimiser}, {recipe.batch_images} images per step)")
-    if recipe.patches == "selective-search" and recipe.search_mode != "original":
+        clauses.append(
+            f"the {recipe.name} recipe ({recipe.optimiser.optimiser}, {recipe.optimiser.batch_images} images per step)"
+        )
+    if recipe.data.patches == "selective-search" and recipe.data.search_mode != "original":
         clauses.append("this package's faster Selective Search")
-    if recipe.patches_per_sample:
-        clauses.append(f"{recipe.patches_per_sample} patches drawn per sample, all in the paper")
-    if recipe.scales not in (PAPER_SCALES, (paper.SINGLE_SCALE,)):
-        clauses.append(f"scales {', '.join(map(str, recipe.scales))}")
-    if recipe.test_scales:
-        clauses.append(f"tested at {', '.join(map(str, recipe.test_scales))}")
-    if recipe.box_selection != "best" and "discovery" in recipe.heads:
+    if recipe.data.patches_per_sample:
+        clauses.append(f"{recipe.data.patches_per_sample} patches drawn per sample, all in the paper")
+    if recipe.data.scales not in (PAPER_SCALES, (paper.SINGLE_SCALE,)):
+        clauses.append(f"scales {', '.join(map(str, recipe.data.scales))}")
+    if recipe.data.test_scales:
+        clauses.append(f"tested at {', '.join(map(str, recipe.data.test_scales))}")
+    if recipe.test.box_selection != "max" and "discovery" in recipe.model.heads:
         clauses.append("boxes by vote, the best patch in the paper")
     return clauses

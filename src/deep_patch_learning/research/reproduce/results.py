@@ -9,12 +9,13 @@ from typing import Any
 
 from deep_patch_learning.common.atomic_files import write_whole
 from deep_patch_learning.recipe.recipe import Recipe
-from deep_patch_learning.research.peers.contest import FIGURES, training_time
+from deep_patch_learning.research.peers.contest import FIGURES
 from deep_patch_learning.research.reproduce import paper, tables
 from deep_patch_learning.research.reproduce.experiments import Experiments, Measured
 from deep_patch_learning.research.reproduce.protocol import Protocol, Splits, differences
 from deep_patch_learning.research.reproduce.tables import Claim, Spread, Table, Variant, Verdict
 from deep_patch_learning.runs.folder import RunFolder
+from deep_patch_learning.runs.log import training_time
 
 PerClass = dict[str, Spread | None]
 
@@ -77,7 +78,7 @@ class VariantRun:
 def needed(protocol: Protocol, table: str, variant: Variant) -> list[Splits]:
     """Return what must be trained and measured for a row: for its tags and, where it finds boxes, for its CorLoc."""
     wanted = [protocol.classification]
-    if "discovery" in variant.recipe.heads and protocol.discovery(table) not in wanted:
+    if "discovery" in variant.recipe.model.heads and protocol.discovery(table) not in wanted:
         wanted.append(protocol.discovery(table))
     return wanted
 
@@ -190,17 +191,17 @@ def run_row(one: VariantRun) -> dict[str, Any]:
     recipe, found = one.recipe, one.found
     seconds, speed = training_time(one.run.read_log())
     return {
-        "seed": recipe.seed,
+        "seed": recipe.machine.seed,
         **{key: found.figures.get(key) for key in FIGURES},
         "trained_on": one.splits.trained_on,
         "measured_on": one.splits.measured_on,
         "images": found.images,
-        "samples": recipe.total_steps * recipe.batch_images,
-        "backbone": recipe.backbone,
+        "samples": recipe.total_steps * recipe.optimiser.batch_images,
+        "backbone": recipe.model.backbone,
         "weights": weights_name(recipe),
         "recipe": recipe.name,
-        "scales": " ".join(map(str, recipe.scales)),
-        "patches": recipe.patches,
+        "scales": " ".join(map(str, recipe.data.scales)),
+        "patches": recipe.data.patches,
         "training_seconds": seconds,
         "samples_per_second": speed,
         "test_images_per_second": 1 / found.seconds,
@@ -213,7 +214,7 @@ def run_row(one: VariantRun) -> dict[str, Any]:
 
 def weights_name(recipe: Recipe) -> str:
     """Return the weights of a recipe in short: a name such as imagenet, or a file name, with its run folder's if it has one."""
-    path = Path(recipe.weights)
+    path = Path(recipe.model.weights)
     return f"{path.parent.name}/{path.name}" if path.stem == "weights" else path.name
 
 
@@ -284,7 +285,7 @@ def fill_peers(experiments: Experiments, table: Table, seeds: Sequence[int], com
     merge_rows(
         experiments.out / f"{protocol.name}_peers.csv", COLUMNS, KEY, [_peer_csv_row(one, about) for one in found]
     )
-    network = paper.counterpart(recipe.backbone) or paper.VGG16
+    network = paper.counterpart(recipe.model.backbone) or paper.VGG16
     ours.paper["mAP"] = paper.CLASSIFICATION[protocol.year][network].mean
     rows = [ours]
     for key, name in PEER_NAMES.items():
@@ -311,7 +312,7 @@ def _peer_columns(recipe: Recipe, splits: Splits) -> dict[str, Any]:
         "measured_on": splits.measured_on,
         "weights": weights_name(recipe),
         "recipe": recipe.name,
-        "patches": recipe.patches,
+        "patches": recipe.data.patches,
     }
 
 

@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
-from deep_patch_learning.common.errors import RunError
+from deep_patch_learning.common.errors import SettingError
 from deep_patch_learning.model.network import HEADS
 from deep_patch_learning.recipe.recipe import Recipe
 from deep_patch_learning.research.reproduce import paper
@@ -87,12 +87,12 @@ def tasks_table(base: Recipe) -> Table:
 def scales_table(base: Recipe) -> Table:
     """Return the comparison of all scales with a single one, in training and testing."""
     base = base.replace(test_scales=())
-    if len(base.scales) < 2:
-        raise RunError(
-            f"table scales: the recipe has the one scale {base.scales[0]}. Give several: --set scales=480,688"
+    if len(base.data.scales) < 2:
+        raise SettingError(
+            f"table scales: the recipe has the one scale {base.data.scales[0]}. Give several: --set scales=480,688"
         )
-    one = single_scale(base.scales)
-    many = f"{_count(len(base.scales))} scales"
+    one = single_scale(base.data.scales)
+    many = f"{_count(len(base.data.scales))} scales"
     single = f"one scale ({one})"
     variants = [
         _variant(base, many, {}, paper.SCALES["five"]),

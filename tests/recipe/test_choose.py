@@ -7,8 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from deep_patch_learning.patches.prepare import Prepared
-from deep_patch_learning.recipe.presets import choose, modern
-from deep_patch_learning.recipe.sizing import MOST_SAMPLES, choose_sized, in_words, samples_for, steps_for
+from deep_patch_learning.recipe.choose import MOST_SAMPLES, ask, choose, in_words, samples_for, steps_for
+from deep_patch_learning.recipe.presets import modern
 from deep_patch_learning.runs.folder import RunFolder
 
 ASKED = ("modern", "", 0)
@@ -35,23 +35,23 @@ def test_more_images_never_take_fewer_samples_nor_more_of_each(images: int, more
 
 
 def test_the_images_decide_where_nobody_else_does(tmp_path: Path) -> None:
-    recipe, said = choose_sized(*ASKED, [], {}, 2_501, None)
+    recipe, said = ask(*ASKED, [], {}).sized(2_501)
     assert recipe == modern(steps=1_000)  # warm-up and all else fit the steps
     assert said.startswith("2,501 images: 1,000 steps")
-    smaller, _ = choose_sized(*ASKED, ["batch_images=4"], {}, 2_501, None)
-    assert (smaller.steps, smaller.batch_images) == (2_000, 4)
+    smaller, _ = ask(*ASKED, ["batch_images=4"], {}).sized(2_501)
+    assert (smaller.optimiser.steps, smaller.optimiser.batch_images) == (2_000, 4)
 
 
 @pytest.mark.parametrize(("changes", "options"), [([], {"steps": 70}), (["steps = 70"], {})])
 def test_given_steps_win(changes: list[str], options: dict[str, int], tmp_path: Path) -> None:
-    recipe, said = choose_sized(*ASKED, changes, options, 2_501, None)
+    recipe, said = ask(*ASKED, changes, options).sized(2_501)
     assert recipe == modern(steps=70)
     assert said == ""
 
 
 @pytest.mark.parametrize("name", ["paper", "world"])
 def test_recipes_with_steps_of_their_own_keep_them(name: str, tmp_path: Path) -> None:
-    recipe, said = choose_sized(name, "", 0, [], {}, 2_501, None)
+    recipe, said = ask(name).sized(2_501)
     assert recipe == choose(name, "", 0, [], {})
     assert said == ""
 
@@ -59,7 +59,7 @@ def test_recipes_with_steps_of_their_own_keep_them(name: str, tmp_path: Path) ->
 def test_a_run_that_was_begun_keeps_its_steps(tmp_path: Path, small_prepared: Prepared) -> None:
     run = RunFolder(tmp_path / "run")
     run.begin(modern(steps=123), small_prepared.images, {})
-    recipe, said = choose_sized(*ASKED, [], {}, len(small_prepared.images), run.begun_with())
+    recipe, said = ask(*ASKED, [], {}).sized(len(small_prepared.images), run.begun_with())
     run.check(recipe)
-    assert recipe.steps == 123
+    assert recipe.optimiser.steps == 123
     assert said == ""

@@ -9,10 +9,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from deep_patch_learning.common.boxes import area, box_iou
-from deep_patch_learning.common.errors import RunError
-from deep_patch_learning.inference.loading import recipe_box_selection
-from deep_patch_learning.inference.selection import INSIDE, BoxSelection, Ranked, elect, voted
+from deep_patch_learning.common.errors import SettingError
+from deep_patch_learning.recipe.build import recipe_box_selection
 from deep_patch_learning.recipe.presets import world
+from deep_patch_learning.refinement.selection import INSIDE, BoxSelection, Ranked, elect, voted
 
 LEFT, RIGHT = [0, 0, 40, 40], [60, 0, 100, 40]
 
@@ -144,7 +144,7 @@ def test_a_recipe_says_which_way() -> None:
     ],
 )
 def test_recipes_that_make_no_sense(changes: dict, words: str) -> None:
-    with pytest.raises(RunError, match=words):
+    with pytest.raises(SettingError, match=words):
         world().replace(**changes)
 
 

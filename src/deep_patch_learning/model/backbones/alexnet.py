@@ -1,0 +1,54 @@
+"""AlexNet: torchvision's, and CaffeNet, which is the paper's."""
+
+from collections import OrderedDict
+
+from torch import nn
+
+from deep_patch_learning.model.backbone import CAFFE, Backbone
+from deep_patch_learning.model.backbones.trunk import Trunk
+from deep_patch_learning.model.patch_features import FullyConnected
+
+
+def alexnet() -> Trunk:
+    """Return torchvision's single-tower AlexNet (64-192-384-256-256), which is not the paper's."""
+    from torchvision.models import alexnet as torchvision_alexnet
+
+    features = torchvision_alexnet().features[:-1]
+    names = {
+        "features.": "backbone.body.",
+        "classifier.1.": "patch_features.fc6.",
+        "classifier.4.": "patch_features.fc7.",
+    }
+    layers = FullyConnected(256 * 6 * 6, 4096, 4096)
+    return Trunk(Backbone(features, 256, 16), 6, layers, names, "AlexNet_Weights.IMAGENET1K_V1")
+
+
+def caffenet() -> Trunk:
+    """Return the paper's AlexNet: CaffeNet, two groups, LRN, 96-256-384-384-256, pixels as Caffe's weights want them."""
+
+    def pool() -> nn.Module:
+        return nn.MaxPool2d(3, 2, ceil_mode=True)
+
+    def lrn() -> nn.Module:
+        return nn.LocalResponseNorm(5, alpha=1e-4, beta=0.75)
+
+    layers: dict[str, nn.Module] = {
+        "conv1": nn.Conv2d(3, 96, 11, stride=4),
+        "relu1": nn.ReLU(inplace=True),
+        "pool1": pool(),
+        "norm1": lrn(),
+        "conv2": nn.Conv2d(96, 256, 5, padding=2, groups=2),
+        "relu2": nn.ReLU(inplace=True),
+        "pool2": pool(),
+        "norm2": lrn(),
+        "conv3": nn.Conv2d(256, 384, 3, padding=1),
+        "relu3": nn.ReLU(inplace=True),
+        "conv4": nn.Conv2d(384, 384, 3, padding=1, groups=2),
+        "relu4": nn.ReLU(inplace=True),
+        "conv5": nn.Conv2d(384, 256, 3, padding=1, groups=2),
+        "relu5": nn.ReLU(inplace=True),
+    }
+    names = {f"conv{n}.": f"backbone.body.conv{n}." for n in range(1, 6)}
+    names |= {f"{fc}.": f"patch_features.{fc}." for fc in ("fc6", "fc7")}
+    body = nn.Sequential(OrderedDict(layers))
+    return Trunk(Backbone(body, 256, 16, CAFFE), 6, FullyConnected(256 * 6 * 6, 4096, 4096), names)
