@@ -11,7 +11,6 @@ import os
 import subprocess
 import sys
 import tempfile
-import time
 from datetime import date
 from pathlib import Path
 from statistics import median
@@ -23,8 +22,10 @@ WAYS = {"given back": {"DPL_KEEP_MEMORY": "0"}, "kept": {}}
 
 
 def measure(arguments: list[str], settings: dict[str, str]) -> dict[str, float]:
-    """Return what a `dpl` process used: seconds, page faults and the most memory, in MiB."""
-    began = time.monotonic()
+    """Return what a `dpl` process used: seconds of user and system time, page faults and the most memory, in MiB.
+
+    Not the time on the clock, which depends on what else the machine does.
+    """
     process = subprocess.Popen(
         [sys.executable, "-m", "deep_patch_learning", *arguments],
         env=os.environ | settings,
@@ -38,7 +39,6 @@ def measure(arguments: list[str], settings: dict[str, str]) -> dict[str, float]:
     if process.returncode:
         sys.exit(f"dpl {' '.join(arguments)}: failed.\n{said}")
     return {
-        "seconds": time.monotonic() - began,
         "user": used.ru_utime,
         "system": used.ru_stime,
         "faults": used.ru_minflt,
@@ -50,9 +50,7 @@ def row(task: str, way: str, runs: list[dict[str, float]]) -> dict[str, object]:
     """Return the medians of the runs of one task."""
     middle = {key: median(run[key] for run in runs) for key in runs[0]}
     share = round(100 * middle["system"] / middle["user"], 1)
-    rounded = {
-        key: round(value, 1) if key in ("seconds", "user", "system") else round(value) for key, value in middle.items()
-    }
+    rounded = {key: round(value, 1) if key in ("user", "system") else round(value) for key, value in middle.items()}
     return {"task": task, "freed_blocks": way} | rounded | {"system_percent_of_user": share, "runs": len(runs)}
 
 

@@ -21,7 +21,8 @@ from datetime import date
 from pathlib import Path
 from statistics import median
 
-from written import RESULTS, this_machine, write_rows
+from deep_patch_learning.common.devices import machine_name
+from rows import RESULTS, write_rows
 
 HERE = Path(__file__).resolve().parent.parent / "src"
 
@@ -105,8 +106,10 @@ def main() -> None:
                 for version, source in versions.items():
                     runs.setdefault((count, version), []).append(predict(source, images))
                     print(count, version, runs[count, version][-1], flush=True)
-    command = f"python benchmarks/predict_speed.py {given.data.name}"
-    about = {"command": command, "seed": 0, "machine": this_machine(), "date": date.today().isoformat()}
+    against = f" --against {given.against.name}" if given.against is not None else ""
+    counts = " ".join(map(str, given.counts))
+    command = f"python benchmarks/predict_speed.py {given.data.name}{against} --counts {counts} --rounds {given.rounds}"
+    about = {"command": command, "seed": 0, "machine": machine_name(), "date": date.today().isoformat()}
     rows = [row | about for row in rows_of(runs)]
     write_rows(RESULTS / "predict_speed.csv", rows)
     for row in rows:

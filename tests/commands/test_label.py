@@ -158,13 +158,15 @@ def test_stopped_in_the_middle_it_leaves_nothing(
 ) -> None:
     from deep_patch_learning.inference.model import Model
 
-    whole = Model._finish
+    whole, done = Model.finish, []
 
     def stopped(self: Model, *arguments: object) -> object:
-        yield from whole(self, *arguments)
-        raise KeyboardInterrupt
+        if done:
+            raise KeyboardInterrupt
+        done.append(arguments)
+        return whole(self, *arguments)
 
-    monkeypatch.setattr(Model, "_finish", stopped)
+    monkeypatch.setattr(Model, "finish", stopped)
     out = tmp_path / "out"
     arguments = ["label", small_world, "--model", small_run, "--split", "test", "--out", out, "--device", "cpu"]
     found = CliRunner().invoke(app, [str(word) for word in arguments])

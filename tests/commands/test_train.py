@@ -76,7 +76,9 @@ def test_weights_that_cannot_be_fetched_name_the_offline_choice(
         raise OSError("no network")
 
     monkeypatch.setattr("torchvision.models.ResNet50_Weights.get_state_dict", offline)
-    with pytest.raises(ModelError, match=r"could not be fetched \(no network\).*--recipe fast, whose weights are in the package"):
+    with pytest.raises(
+        ModelError, match=r"could not be fetched \(no network\).*--recipe fast, whose weights are in the package"
+    ):
         train(small_world, tmp_path / "r", recipe="modern", device="cpu", limit=2, scales=(64,))
     assert not (tmp_path / "r").exists()
 

@@ -25,7 +25,7 @@ def faults(times):
     return resource.getrusage(resource.RUSAGE_SELF).ru_minflt - before
 
 kept = keep_memory(training=True) if sys.argv[1] == "keep" else None
-faults(20)  # the heap grows to its size: remainders that glibc keeps for its threads part some of the first blocks
+faults(20)  # the heap grows to its size: up to 8 of the first blocks are new ones
 print(json.dumps({"kept": kept, "faults": faults(20), "operations": os.environ.get("ONEDNN_PRIMITIVE_CACHE_CAPACITY")}))
 """
 NAMES = (*memory.CHOSEN_BY_USER, memory.SWITCH, "GLIBC_TUNABLES", "ONEDNN_PRIMITIVE_CACHE_CAPACITY")

@@ -180,7 +180,8 @@ def test_processes_see_each_others_records(tmp_path, pictures, monkeypatch):
 FILL = """
 import sys, time
 from pathlib import Path
-from deep_patch_learning.patches import PatchCache, SlidingWindow
+from deep_patch_learning.patches import PatchCache
+from deep_patch_learning.patches.sliding_window import SlidingWindow
 class Slow(SlidingWindow):
     def __call__(self, image):
         time.sleep(0.004)

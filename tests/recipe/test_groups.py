@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 import torch
 
-from deep_patch_learning.common.errors import SettingError
+from deep_patch_learning.common.errors import ModelError, SettingError
 from deep_patch_learning.recipe.choose import ask, choose, default_recipe
 from deep_patch_learning.recipe.names import DEFAULTS, GROUP_OF, GROUPS, full_name
 from deep_patch_learning.recipe.presets import RECIPES, modern, refined, world
@@ -105,6 +105,11 @@ def test_seeds_given_are_pseudo_boxes(capsys: pytest.CaptureFixture) -> None:
 def test_names_of_today_say_nothing(capsys: pytest.CaptureFixture) -> None:
     choose("refined", "all", 1, ["patches_per_sample=3", "data.flips=false", "seeds=best"], {"scales": "480"})
     assert capsys.readouterr().err == ""
+
+
+def test_a_misspelt_backbone_names_the_right_one() -> None:
+    with pytest.raises(ModelError, match="Did you mean 'vgg16'"):
+        ask("fast", options={"backbone": "vgg61"})
 
 
 def test_full_names() -> None:

@@ -17,6 +17,7 @@ def test_the_speed_leaves_out_the_start_and_breaks() -> None:
     assert training_time(lines((10, 5.0))) == (5.0, 2.0)  # the only line there is
     assert training_time(lines((10, 5.0), (20, 7.0))) == (7.0, 5.0)
     assert training_time(lines((10, 5.0), (20, 7.0), (30, 4.0), (40, 6.0))) == (13.0, 5.0)  # resumed
+    assert training_time([{"step": 1, "loss": 2.0}]) == (0.0, None)
 
 
 def test_a_log_of_an_earlier_version_counts_samples(tmp_path: Path) -> None:

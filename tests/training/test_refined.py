@@ -251,7 +251,7 @@ def test_held_out_tags_are_measured_by_the_same_score(
 ) -> None:
     recipe = refined_recipe.replace(two_stream_tags=added)
     images = images_of(small_prepared, 2)
-    model = load(refined_run, "cpu", (min(recipe.scales),)).with_settings(two_stream_tags=added)
+    model = load(refined_run, "cpu", (min(recipe.data.scales),)).with_settings(two_stream_tags=added)
     measured = _image_scores(model.network, images, recipe).numpy()
     predicted = [found.image_scores for found in model.predict_images(images, 2)]
     np.testing.assert_allclose(measured, predicted, rtol=1e-4, atol=1e-4)

@@ -39,7 +39,6 @@ if TYPE_CHECKING:
 __all__ = ["ImageInput", "ImageScores", "Model", "PredictSettings"]
 
 FEWEST_AT_ONCE = 125  # patches
-Source = "str | Path | np.ndarray | Image.Image"
 
 
 class _Begun(NamedTuple):

@@ -6,9 +6,6 @@ from typing import Any, Protocol, runtime_checkable
 import numpy as np
 
 from deep_patch_learning.common.errors import DataError, did_you_mean
-from deep_patch_learning.patches.edge_boxes.search import EdgeBoxes
-from deep_patch_learning.patches.selective_search.search import SelectiveSearch
-from deep_patch_learning.patches.sliding_window import SlidingWindow
 
 
 @runtime_checkable
@@ -31,16 +28,33 @@ class PatchGenerator(Protocol):
         """Return the boxes of one image."""
 
 
-METHODS: dict[str, type[SelectiveSearch] | type[EdgeBoxes] | type[SlidingWindow]] = {
-    method.name: method for method in (SelectiveSearch, EdgeBoxes, SlidingWindow)
-}
+def _selective_search() -> type:
+    from deep_patch_learning.patches.selective_search.search import SelectiveSearch
+
+    return SelectiveSearch
+
+
+def _edge_boxes() -> type:
+    from deep_patch_learning.patches.edge_boxes.search import EdgeBoxes
+
+    return EdgeBoxes
+
+
+def _sliding_window() -> type:
+    from deep_patch_learning.patches.sliding_window import SlidingWindow
+
+    return SlidingWindow
+
+
+# name -> what gives the class; only the one that is asked for is imported
+METHODS = {"selective-search": _selective_search, "edge-boxes": _edge_boxes, "sliding-window": _sliding_window}
 
 
 def generator(name: str, **options: Any) -> PatchGenerator:
     """Return the patch generator of this name with these settings, such as `generator("edge-boxes", max_boxes=500)`."""
     if name not in METHODS:
         raise DataError(f"There is no patch method '{name}'.{did_you_mean(name, METHODS)}")
-    method = METHODS[name]
+    method = METHODS[name]()
     known = [field.name for field in fields(method)]
     for option in options:
         if option not in known:

@@ -7,6 +7,7 @@ from typing import Any, NamedTuple
 
 from deep_patch_learning.common.devices import usable_device
 from deep_patch_learning.common.errors import SettingError, did_you_mean
+from deep_patch_learning.model.backbones.registry import check_name
 from deep_patch_learning.model.network import ALL_HEADS, HEADS
 from deep_patch_learning.recipe.names import typed
 from deep_patch_learning.recipe.presets import RECIPES
@@ -100,6 +101,8 @@ def ask(
     settings = dict(typed(key, value) for key, value in values.items())
     if "scales" in settings:
         settings.setdefault("test_scales", ())  # scales of training are those of prediction too
+    if "backbone" in settings:
+        check_name(settings["backbone"])  # presets fit other settings to it
     asked = AskedRecipe(name, settings)
     asked.recipe()  # what cannot be used is said at once
     return asked
