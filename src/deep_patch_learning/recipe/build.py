@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import torch
 from torch import nn
@@ -10,20 +10,20 @@ from torch import nn
 from deep_patch_learning.common.errors import ModelError, did_you_mean
 from deep_patch_learning.model.backbones.registry import Trunk
 from deep_patch_learning.model.backbones.registry import trunk as build_trunk
-from deep_patch_learning.model.backbones.weights import FilledLayers, fill, read_weights
 from deep_patch_learning.model.classification import PAPER_BANDS, PROGRAM_BANDS, ClassificationHead, SpatialPyramid
 from deep_patch_learning.model.discovery import DiscoveryHead
 from deep_patch_learning.model.kernels.fused import fold_norms
-from deep_patch_learning.model.losses import HeadLosses
 from deep_patch_learning.model.network import ALL_HEADS, DeepPatchNet
 from deep_patch_learning.model.pooling import SpatialPyramidPooling
 from deep_patch_learning.patches import generator
 from deep_patch_learning.patches.generator import PatchGenerator
 from deep_patch_learning.recipe.recipe import Recipe
 from deep_patch_learning.refinement.heads import Refinement
-from deep_patch_learning.refinement.losses import RefinedLosses, RefinementLosses
-from deep_patch_learning.refinement.seeds import seed_rule
 from deep_patch_learning.refinement.selection import ELECTIONS, BoxSelection
+
+if TYPE_CHECKING:  # not needed to load a trained network
+    from deep_patch_learning.model.backbones.weights import FilledLayers
+    from deep_patch_learning.refinement.losses import RefinedLosses
 
 BANDS = {"program": PROGRAM_BANDS, "paper": PAPER_BANDS}
 
@@ -36,7 +36,7 @@ def seeded(seed: int) -> Iterator[None]:
         yield
 
 
-def build_network(recipe: Recipe, classes: int, pretrained: bool = True) -> tuple[DeepPatchNet, FilledLayers | None]:
+def build_network(recipe: Recipe, classes: int, pretrained: bool = True) -> "tuple[DeepPatchNet, FilledLayers | None]":
     """Return the network of a recipe and, where it names weights, which layers they filled.
 
     Only [model] and [refinement] are read. Without `pretrained` the weights are not read: those of a run take their place.
@@ -48,16 +48,26 @@ def build_network(recipe: Recipe, classes: int, pretrained: bool = True) -> tupl
             nn.init.normal_(layer.weight, std=0.01)  # type: ignore[union-attr,arg-type]
             nn.init.zeros_(layer.bias)  # type: ignore[union-attr,arg-type]
     start_biases(network, recipe.model.head_bias)
-    weights = recipe.model.weights if pretrained else ""
-    tensors = read_weights(weights, trunk) if weights else {}
+    if pretrained and recipe.model.weights:
+        return network, _fill(network, trunk, recipe.model.weights)
+    if trunk.folded:
+        fold_norms(network)
+    return network, None
+
+
+def _fill(network: DeepPatchNet, trunk: Trunk, weights: str) -> "FilledLayers":
+    """Fill pretrained weights into a network and return which layers they filled."""
+    from deep_patch_learning.model.backbones.weights import fill, read_weights
+
+    tensors = read_weights(weights, trunk)
     # weights that a training of ours wrote have their norms folded already
     folded_before = any(name.startswith("backbone.") for name in tensors)
     if trunk.folded and folded_before:
         fold_norms(network)
-    filled = fill(network, trunk, tensors, weights) if weights else None
+    filled = fill(network, trunk, tensors, weights)
     if trunk.folded and not folded_before:
         fold_norms(network)
-    return network, filled
+    return filled
 
 
 def _assemble(trunk: Trunk, recipe: Recipe, classes: int) -> DeepPatchNet:
@@ -110,8 +120,12 @@ def start_biases(network: nn.Module, bias: float) -> None:
             nn.init.constant_(layer.bias, bias)
 
 
-def recipe_losses(recipe: Recipe) -> RefinedLosses:
+def recipe_losses(recipe: Recipe) -> "RefinedLosses":
     """Return the losses of all heads, with a recipe's seeds for the refinement."""
+    from deep_patch_learning.model.losses import HeadLosses
+    from deep_patch_learning.refinement.losses import RefinedLosses, RefinementLosses
+    from deep_patch_learning.refinement.seeds import seed_rule
+
     chosen = recipe.refinement
     seeds = seed_rule(
         chosen.seeds,

@@ -1,37 +1,37 @@
 """Every backbone by name. To add one: write a file beside this one that returns its `Trunk`, and enter it in `BACKBONES`."""
 
-from collections.abc import Callable
-from typing import NamedTuple
+from importlib import import_module
+from typing import Any, NamedTuple
 
 from deep_patch_learning.common.errors import ModelError, did_you_mean
-from deep_patch_learning.model.backbones.alexnet import alexnet, caffenet
-from deep_patch_learning.model.backbones.lite import lite0
-from deep_patch_learning.model.backbones.resnet import resnet50
-from deep_patch_learning.model.backbones.timm_models import timm_trunk
-from deep_patch_learning.model.backbones.tiny import tiny
 from deep_patch_learning.model.backbones.trunk import Trunk
-from deep_patch_learning.model.backbones.vgg import vgg16, vgg16_caffe
 
 
 class Entry(NamedTuple):
-    """How a backbone is built, and the pretrained weights it starts from unless the user names others; empty: none."""
+    """A backbone: the file beside this one and its function that returns the trunk, with the options it is called with.
 
-    build: Callable[[], Trunk]
+    `weights` are the pretrained ones it starts from unless the user names others; empty: none. The file is imported when the
+    backbone is built.
+    """
+
+    file: str
+    function: str
     weights: str = ""
+    options: dict[str, Any] = {}  # noqa: RUF012
 
 
 BACKBONES: dict[str, Entry] = {
-    "alexnet": Entry(alexnet, "imagenet"),
-    "caffenet": Entry(caffenet),
-    "vgg16": Entry(vgg16, "imagenet"),
-    "vgg16-caffe": Entry(vgg16_caffe),
-    "resnet50": Entry(resnet50, "imagenet"),
-    "resnet50-v1": Entry(lambda: resnet50(stride_in_first=True)),
-    "resnet50-near": Entry(lambda: resnet50(near=True), "imagenet"),
-    "resnet50-v1-near": Entry(lambda: resnet50(stride_in_first=True, near=True)),
-    "lite0": Entry(lite0),
-    "lite0-map": Entry(lambda: lite0(on_map=True), "shipped"),
-    "tiny": Entry(tiny, "shipped"),
+    "alexnet": Entry("alexnet", "alexnet", "imagenet"),
+    "caffenet": Entry("alexnet", "caffenet"),
+    "vgg16": Entry("vgg", "vgg16", "imagenet"),
+    "vgg16-caffe": Entry("vgg", "vgg16_caffe"),
+    "resnet50": Entry("resnet", "resnet50", "imagenet"),
+    "resnet50-v1": Entry("resnet", "resnet50", options={"stride_in_first": True}),
+    "resnet50-near": Entry("resnet", "resnet50", "imagenet", {"near": True}),
+    "resnet50-v1-near": Entry("resnet", "resnet50", options={"stride_in_first": True, "near": True}),
+    "lite0": Entry("lite", "lite0"),
+    "lite0-map": Entry("lite", "lite0", "shipped", {"on_map": True}),
+    "tiny": Entry("tiny", "tiny", "shipped"),
 }
 
 
@@ -44,9 +44,9 @@ def check_name(name: str) -> None:
 def trunk(name: str) -> Trunk:
     """Return a new trunk by name; `timm:NAME` gives any timm model."""
     check_name(name)
-    if name.startswith("timm:"):
-        return timm_trunk(name.removeprefix("timm:"))
-    return BACKBONES[name].build()
+    timm = Entry("timm_models", "timm_trunk", options={"name": name.removeprefix("timm:")})
+    entry = timm if name.startswith("timm:") else BACKBONES[name]
+    return getattr(import_module(f"{__package__}.{entry.file}"), entry.function)(**entry.options)
 
 
 def usual_weights(name: str) -> str:
