@@ -213,7 +213,7 @@ def _hidden(scores: Tensor, there: Tensor) -> Tensor:
 
 
 def _voters(hidden: Tensor, best: Tensor, most: int, sharpness: float) -> tuple[Tensor, Tensor]:
-    """Return the patches (I, V) that vote and their weights (I, V, C), from scores (I, M, C) and the best of each class (I, C)."""
+    """Return the patches (I, V) that vote and their weights (I, V, C), from scores (I, M, C) and their best (I, C) by class."""
     tiny = torch.finfo(hidden.dtype).tiny
     relative = (hidden / best.clamp(min=tiny)[:, None]).clamp(min=0)  # (I, M, C), the best patch of each class is 1
     voters = relative.amax(dim=2).topk(min(most, relative.shape[1]), dim=1).indices
