@@ -34,6 +34,10 @@ COLUMNS = {
         "case": "case", "patches": "patches", "torchvision_forward": "torchvision, s", "ours_forward": "ours, s",
         "forward_ratio": "times as fast", "both_ratio": "times as fast with gradients",
     },
+    "memory_allocator": {
+        "task": "task", "freed_blocks": "freed blocks", "user": "user time, s", "system": "system time, s",
+        "system_percent_of_user": "system, % of user", "faults": "page faults", "peak_mib": "peak memory, MiB",
+    },
     "gpu_speed": {
         "what": "what", "network": "network", "patches": "patches", "images_per_step": "images per step", "ours": "ours",
         "plain": "reference", "unit": "unit", "ratio": "times as fast", "share_of_matrix_rate": "share of the matrix rate",

@@ -1,9 +1,13 @@
 """The README and the docs: tables and sentences say what was measured, links lead somewhere, names are those of the code."""
 
+import ast
 import csv
 import dataclasses
 import importlib.util
+import inspect
 import re
+import shlex
+from importlib import import_module
 from pathlib import Path
 from statistics import mean, stdev
 from types import ModuleType
@@ -21,7 +25,7 @@ PAGES = [ROOT / "README.md", *CARDS, *DOCS]
 TABLES = {
     "README.md": 1,
     "patches.md": 4,
-    "speed.md": 5,
+    "speed.md": 6,
     "results.md": 3,
     "reproduce.md": 4,
     "boxes.md": 1,
@@ -112,7 +116,23 @@ SEED_RULES = {
 }
 SYNTHETIC = tuple(f"{of_synthetic(boxes):.1f}" for boxes in ("the paper's", "elected"))
 
+
+def of_memory(column: str, task: str) -> tuple[float, float]:
+    """Return a column of the allocator's measurement: with freed blocks given back, and kept."""
+    given, kept = (values("memory_allocator", column, task=task, freed_blocks=way)[0] for way in ("given back", "kept"))
+    return given, kept
+
+
+SYSTEM_TIME, PEAK = (of_memory(column, "train, 60 steps") for column in ("system_percent_of_user", "peak_mib"))
+SYSTEM_PREDICT, PEAK_PREDICT = (
+    of_memory(column, "predict, 40 images") for column in ("system_percent_of_user", "peak_mib")
+)
+
 SENTENCES = [
+    ("docs/speed.md", f"falls from {SYSTEM_TIME[0]:.0f} % of user time to {SYSTEM_TIME[1]:.0f} %, and peak memory"),
+    ("docs/speed.md", f"peak memory from {PEAK[0] / 1024:.1f} to {PEAK[1] / 1024:.1f} GiB"),
+    ("docs/speed.md", f"falls from {SYSTEM_PREDICT[0]:.0f} % to {SYSTEM_PREDICT[1]:.0f} %, and peak memory rises"),
+    ("docs/speed.md", f"peak memory rises by {PEAK_PREDICT[1] - PEAK_PREDICT[0]:.0f} MiB"),
     ("README.md", f"a mAP of {of_shipped('mAP'):.1f}"),
     ("README.md", f"correct for {of_shipped('CorLoc'):.0f} % of the tags (CorLoc {of_shipped('CorLoc'):.1f})"),
     ("README.md", f"{of_shipped('megabytes'):.0f} MB, 20 classes"),
@@ -182,8 +202,9 @@ def test_a_page_of_the_site_links_to_pages_of_the_site_only(page: Path) -> None:
 
 
 def test_every_page_is_in_the_navigation_once() -> None:
-    navigation = re.findall(r"^ +- [^:]+: (\S+\.md)$", (ROOT / "mkdocs.yml").read_text(), re.MULTILINE)
-    assert sorted(navigation) == [page.name for page in DOCS]
+    navigation = re.findall(r"^ +- [^:]+: (\S+\.(?:md|ipynb))$", (ROOT / "mkdocs.yml").read_text(), re.MULTILINE)
+    notebooks = [f"notebooks/{path.name}" for path in (ROOT / "docs" / "notebooks").iterdir()]
+    assert sorted(navigation) == sorted([page.name for page in DOCS] + notebooks)
 
 
 def test_the_site_asks_nothing_of_the_network() -> None:
@@ -202,7 +223,10 @@ def test_the_readme_is_short_before_its_first_table() -> None:
 
 def test_the_api_page_has_every_public_name() -> None:
     text = re.sub(r"<!--.*?-->", "", (ROOT / "docs" / "api.md").read_text(), flags=re.DOTALL)
-    assert sorted(re.findall(r"^::: deep_patch_learning\.(\w+)$", text, re.MULTILINE)) == sorted(dpl.__all__)
+    shown = re.findall(r"^::: deep_patch_learning\.(?:commands\.(\w+)\.)?(\w+)$", text, re.MULTILINE)
+    assert sorted(name for _, name in shown) == sorted(dpl.__all__)
+    # a package has the name of these two, and would be shown instead
+    assert sorted(module for module, _ in shown if module) == ["patches", "report"]
 
 
 @pytest.mark.parametrize("page", [*DOCS, ROOT / "README.md", ROOT / "CONTRIBUTING.md"], ids=named)
@@ -219,8 +243,78 @@ def test_files_that_a_page_names_are_there(page: Path) -> None:
 
 def old_names() -> dict[str, str]:
     """Return the old names of settings with their new ones, as docs/training.md lists them."""
-    section = (ROOT / "docs" / "training.md").read_text().split("\n## Old names\n")[1]
+    section = (ROOT / "docs" / "training.md").read_text().split("\n## Old names\n")[1].split("| in a file |")[0]
     return dict(re.findall(r"^\| `(\w+)`[^|]*\| `(\w+)`", section, re.MULTILINE))
+
+
+def test_the_old_names_of_the_docs_are_those_that_the_code_renames() -> None:
+    from deep_patch_learning.cli.options import DEPRECATED
+    from deep_patch_learning.recipe.names import RENAMED, RENAMED_VALUES
+
+    assert old_names() == RENAMED
+    section = (ROOT / "docs" / "training.md").read_text().split("\n## Old names\n")[1]
+    for (setting, old), new in RENAMED_VALUES.items():
+        named = f"`{setting}={old}` | `{setting}={new}`", f"with `{old}` and `vote` | `{setting}`, with `{new}`"
+        assert any(text in section for text in named), (setting, old)
+    for command, options in DEPRECATED.items():
+        for old, new in options.items():
+            assert f"| `dpl {command} {old}` | `{new}` |" in section
+
+
+@pytest.mark.parametrize(
+    ("words", "line"),
+    [
+        (["--set", "images_per_pass=2"], "deprecated: images_per_pass is now images_per_micro_batch"),
+        (["--set", "kept_patches=9"], "deprecated: kept_patches is now patches_per_image"),
+        (["--set", "max_patches=9"], "deprecated: max_patches is now patches_per_sample"),
+        (["--set", "picking=best"], "deprecated: picking=best is now box_selection=max"),
+        (["--set", "picking=vote"], "deprecated: picking is now box_selection"),
+        (["--set", "seeds=given"], "deprecated: seeds=given is now seeds=pseudo-boxes"),
+        (["--boxes-from", "nowhere"], "dpl: --boxes-from is deprecated, use --pseudo-boxes-from."),
+    ],
+    ids=lambda value: value[-1] if isinstance(value, list) else "",
+)
+def test_an_old_name_works_with_one_line(
+    words: list[str], line: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture
+) -> None:
+    """The command goes on with the new name: what ends it is that there are no tags, or no run of that name."""
+    from deep_patch_learning.cli.app import main
+
+    monkeypatch.chdir(tmp_path)
+    recipe = "refined-world" if "--boxes-from" in words or "seeds=given" in words else "world"
+    monkeypatch.setattr("sys.argv", ["dpl", "train", "tags.csv", "--recipe", recipe, "--out", "run", *words])
+    with pytest.raises(SystemExit) as ended:
+        main()
+    said = capfd.readouterr().err.splitlines()
+    assert said[0] == line
+    assert not any("deprecated" in other for other in said[1:])
+    assert "there is no setting" not in said[1]
+    assert ended.value.code == 2
+
+
+def test_the_line_about_the_default_recipe_is_the_real_one(monkeypatch: pytest.MonkeyPatch) -> None:
+    from deep_patch_learning.recipe import choose
+
+    monkeypatch.setattr(choose, "usable_device", lambda device: "cpu")
+    assert f"```text\n{choose.default_recipe('auto').why}\n```" in (ROOT / "docs" / "training.md").read_text()
+    assert (
+        f"| `{choose.default_recipe('auto').name}` (default without a GPU)"
+        in (ROOT / "docs" / "how-it-works.md").read_text()
+    )
+    monkeypatch.setattr(choose, "usable_device", lambda device: "cuda")
+    assert (
+        f"| `{choose.default_recipe('auto').name}` (default with a GPU)"
+        in (ROOT / "docs" / "how-it-works.md").read_text()
+    )
+
+
+def test_the_check_page_says_what_check_says() -> None:
+    from deep_patch_learning.commands.check import consequence
+    from deep_patch_learning.data.checks.findings import CheckReport, Severity
+
+    text = (ROOT / "docs" / "check.md").read_text()
+    assert consequence(CheckReport(images=1, opened=1, classes=(), findings=())) in text
+    assert "| | " + " | ".join(one.words for one in sorted(Severity, reverse=True)) + " |" in text
 
 
 def flat(recipe: object) -> list[str]:
@@ -240,6 +334,89 @@ def test_the_settings_of_the_docs_are_those_of_a_recipe() -> None:
     documented = [name for cell in cells for name in re.findall(r"`(\w+)`", cell)]
     assert len(documented) == len(set(documented))
     assert set(documented) == {old_names().get(name, name) for name in flat(Recipe())} - {"name"}
+
+
+# Commands and calls
+
+
+def blocks(kind: str) -> list[tuple[str, str]]:
+    """Return the code blocks of one kind, each with the name of its page."""
+    found = []
+    for page in [*PAGES, ROOT / "CONTRIBUTING.md"]:
+        found += [
+            (page.name, text) for text in re.findall(rf"^```{kind}\n(.*?)^```", page.read_text(), re.DOTALL | re.M)
+        ]
+    return found
+
+
+def shown_commands() -> list[tuple[str, str]]:
+    """Return every `dpl` command of a console block in one line, each with the name of its page."""
+    return [
+        (page, command)
+        for page, text in blocks("console")
+        for command in re.findall(r"^\$ (dpl .*)$", text.replace("\\\n", " "), re.MULTILINE)
+    ]
+
+
+def test_commands_of_the_docs_have_the_options_they_name() -> None:
+    from typer.main import get_command
+
+    from deep_patch_learning.cli.app import app
+
+    commands = get_command(app).commands  # type: ignore[attr-defined]
+    assert len(shown_commands()) > 30
+    for page, line in shown_commands():
+        words = shlex.split(line, comments=True)[1:]
+        if words[0].startswith("--"):
+            assert words[0] in {"--help", "--version", "--install-completion"}, (page, line)
+            continue
+        known = {
+            option for parameter in commands[words[0]].params for option in parameter.opts + parameter.secondary_opts
+        }
+        asked = {word.partition("=")[0] for word in words[1:] if word.startswith("--")}
+        assert asked <= known | {"--help"}, (page, line)
+
+
+def test_every_command_is_on_the_api_page() -> None:
+    from typer.main import get_command
+
+    from deep_patch_learning.cli.app import app
+
+    table = (ROOT / "docs" / "api.md").read_text().split("## Commands")[0]
+    assert set(re.findall(r"`dpl (\w+)", table)) == set(get_command(app).commands)  # type: ignore[attr-defined]
+
+
+def accepted(name: str) -> set[str]:
+    """Return the keywords that a function of the API takes, those that it hands on included."""
+    from deep_patch_learning.commands.label import LabelOptions
+    from deep_patch_learning.commands.load import Work
+    from deep_patch_learning.commands.train import TrainOptions
+    from deep_patch_learning.recipe.names import DEFAULTS
+
+    found = getattr(dpl, name)
+    if isinstance(found, ModuleType):  # a package of the command's name
+        found = getattr(import_module(f"deep_patch_learning.commands.{name}"), name)
+    signature = inspect.signature(found)
+    named = {one.name for one in signature.parameters.values() if one.kind is not one.VAR_KEYWORD}
+    further: dict[str, set[str]] = {
+        "train": set(DEFAULTS) | {field.name for field in dataclasses.fields(TrainOptions)},
+        "label": set(LabelOptions.__annotations__),
+        "evaluate": set(Work.__annotations__),
+    }
+    return named | further.get(name, set())
+
+
+def test_calls_of_the_docs_have_the_arguments_they_name() -> None:
+    calls = 0
+    for page, text in blocks("python"):
+        for node in ast.walk(ast.parse(text)):
+            if isinstance(node, ast.Call) and ast.unparse(node.func).startswith("dpl."):
+                name = ast.unparse(node.func).removeprefix("dpl.")
+                assert name in dpl.__all__, (page, name)
+                calls += 1
+                if node.keywords:
+                    assert {keyword.arg for keyword in node.keywords} <= accepted(name), (page, ast.unparse(node))
+    assert calls > 15
 
 
 # Words

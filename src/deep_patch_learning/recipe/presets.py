@@ -77,7 +77,7 @@ def refined(backbone: str = "resnet50", steps: int = 2_500) -> Recipe:
 def fast(backbone: str = "lite0-map", steps: int = 2_500) -> Recipe:
     """Return `refined` for a laptop: a small network, few patches, one scale in prediction, a frozen backbone.
 
-    With a GPU, set `freeze_backbone` to false to train all layers. Pseudo boxes of a larger network (`--boxes-from`) give
+    With a GPU, set `freeze_backbone` to false to train all layers. Pseudo boxes of a larger network (`--pseudo-boxes-from`) give
     the best boxes.
     """
     places = {"refinement_cells": 3} if backbone.startswith("lite0") else {}

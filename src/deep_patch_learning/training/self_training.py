@@ -62,7 +62,7 @@ def check_pseudo_box_source(
         return
     if not runs:
         raise SettingError(
-            "recipe: seeds = 'pseudo-boxes' needs the run that finds them. Name it with --boxes-from RUN."
+            "recipe: seeds = 'pseudo-boxes' needs the run that finds them. Name it with --pseudo-boxes-from RUN."
         )
     if len(runs) > 1:
         check_together(runs)
