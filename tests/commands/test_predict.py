@@ -30,7 +30,8 @@ def test_a_folder_is_predicted_as_its_files_are(folder: Path, small_run: Path, t
     assert found.count == 3
     for one in predictions:
         assert one.source == folder / one.name
-        assert (one.image_scores == model.predict(folder / one.name).image_scores).all()
+        alone = model.predict(folder / one.name)  # the sums of another number of threads differ in the last digits
+        assert one.image_scores == pytest.approx(alone.image_scores, abs=1e-5)
     written = sorted(path.name for path in (tmp_path / "found").iterdir())
     assert written == ["a.json", "a.png", "c.json", "c.png"]
 

@@ -1,4 +1,4 @@
-"""Seeds against slow loops: the best, the elected, several that lie apart, centres of clusters; absent classes have none."""
+"""Seeds against slow loops: best, elected, elected in turn, several apart, centres of clusters; absent classes have none."""
 
 import math
 
@@ -16,13 +16,14 @@ from deep_patch_learning.refinement.seeds import (
     SeedRule,
     Several,
     Vote,
+    Votes,
     find_seeds,
     seed_rule,
 )
 from deep_patch_learning.refinement.seeds import top_group as kept_group
 
 COUNTS = st.lists(st.integers(0, 12), min_size=1, max_size=4).filter(any)
-CHOICES = [Best(), Vote(2.0, 0.3), Several(3, 0.5), Clusters(3)]
+CHOICES = [Best(), Vote(2.0, 0.3), Votes(3, 0.3, 2.0, 0.3), Several(3, 0.5), Clusters(3)]
 
 
 def some_case(counts: list[int], classes: int, seed: int) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
@@ -85,6 +86,81 @@ def test_few_voters_are_the_loudest() -> None:
     quiet[0, [j for j in range(10) if j not in loud.tolist()]] = 0
     few, all_of_them = Vote(voters=4)(boxes, scores, there), Vote()(boxes, quiet, there)
     assert torch.equal(few.places, all_of_them.places)
+
+
+ELECTIONS = given(
+    COUNTS, st.integers(1, 3), st.integers(0, 10_000), st.integers(1, 5), st.sampled_from([0.0, 0.5, 0.9])
+)
+
+
+def scores_left(boxes: torch.Tensor, scores: list[float], elected: list[int]) -> list[float]:
+    """Return the score of each patch that may still vote after these were elected, else 0."""
+    seeds = boxes[elected]
+    shared = (
+        (torch.minimum(boxes[:, None, 2:], seeds[:, 2:]) - torch.maximum(boxes[:, None, :2], seeds[:, :2]))
+        .clamp(min=0)
+        .prod(dim=2)
+    )
+    inside = shared / (boxes[:, 2:] - boxes[:, :2]).prod(dim=1, keepdim=True)
+    near = ((box_iou(boxes, seeds) > 0.2) | (inside > 0.6)).any(dim=1).tolist()
+    return [0.0 if gone else score for gone, score in zip(near, scores, strict=True)]
+
+
+@settings(max_examples=40, deadline=None)
+@ELECTIONS
+def test_votes_are_elections_in_turn(counts: list[int], classes: int, seed: int, most: int, floor: float) -> None:
+    case = boxes, scores, _ = some_case(counts, classes, seed)
+    for i, c in every(counts, classes):
+        own, patches = scores[i, : counts[i], c].tolist(), boxes[i, : counts[i]]
+        found = picked(Votes(most, floor), case, i, c)
+        assert len(found) <= most
+        assert found[:1] == picked(Vote(), case, i, c)
+        if not own:
+            continue
+        iou, places = box_iou(patches, patches), [place for place, _ in found]
+        for number, (place, score) in enumerate(found):
+            left = scores_left(patches, own, places[:number])
+            free = (iou[:, places[:number]] <= 0.2).all(dim=1)
+            votes = (iou @ torch.tensor(left).double()).masked_fill(~free, -1)
+            assert votes[place].item() == pytest.approx(votes.max().item())
+            assert score == pytest.approx(max(left))
+            assert score >= floor * max(own)
+        left = scores_left(patches, own, places)
+        assert len(found) == most or max(left) == 0 or max(left) < floor * max(own)  # none is left out
+
+
+@settings(max_examples=40, deadline=None)
+@ELECTIONS
+def test_votes_do_not_overlap(counts: list[int], classes: int, seed: int, most: int, floor: float) -> None:
+    case = boxes, _, _ = some_case(counts, classes, seed)
+    for i, c in every(counts, classes):
+        seeds = boxes[i, [place for place, _ in picked(Votes(most, floor), case, i, c)]]
+        assert (box_iou(seeds, seeds).fill_diagonal_(0) <= 0.2).all()
+
+
+def test_votes_do_not_overlap_where_voters_surround_a_seed() -> None:
+    first, between = (
+        [[100, 100, 200, 200]] * 3,
+        [[160, 100, 260, 200]],
+    )  # IoU 0.25; the voters have at most 0.2 with `first`
+    voters = [[172, 74, 233, 223], [153, 128, 271, 187], [155, 70, 288, 201], [156, 96, 282, 228], [163, 116, 261, 170]]
+    boxes = torch.tensor(first + between + voters + [[173, 118, 242, 215]]).double()[None]
+    scores = torch.tensor([1.0] * 3 + [0.01] + [0.6] * 6).double()[None, :, None]
+    places = Votes(2)(boxes, scores, torch.ones(1, 10, dtype=torch.bool)).places[0, 0].tolist()
+    votes_left = box_iou(boxes[0], boxes[0, 4:]).sum(dim=1)
+    assert places[0] < 3
+    assert votes_left.argmax() == 3  # the patch with the most votes overlaps the first seed
+    assert places[1] > 3
+
+
+def test_two_objects_have_a_seed_each_and_their_parts_none() -> None:
+    objects = torch.tensor([[0, 0, 100, 100], [300, 0, 400, 100]])
+    parts = torch.tensor([[10, 10, 50, 50], [310, 10, 350, 50]])  # inside, with an IoU of 0.16
+    boxes = torch.cat((objects, parts)).double()[None]
+    scores = torch.tensor([0.8, 0.7, 0.75, 0.65], dtype=torch.float64)[None, :, None]
+    case = boxes, scores, torch.ones(1, 4, dtype=torch.bool)
+    assert picked(Votes(5), case, 0, 0) == [(0, 0.8), (1, 0.7)]
+    assert picked(Votes(5, floor=0.9), case, 0, 0) == [(0, 0.8)]
 
 
 @settings(max_examples=60, deadline=None)
@@ -195,6 +271,7 @@ def test_no_gradient_reaches_the_scores(rule: SeedRule) -> None:
 def test_names() -> None:
     assert seed_rule("several", most=7, share=0.3, floor=0.1) == Several(7, 0.3, 0.1)
     assert seed_rule("vote", sharpness=2.0, area_power=0.5) == Vote(2.0, 0.5)
+    assert seed_rule("votes", most=3, floor=0.4, sharpness=2.0, area_power=0.5) == Votes(3, 0.4, 2.0, 0.5)
     assert (seed_rule("best"), seed_rule("clusters")) == (Best(), Clusters())
     with pytest.raises(ModelError, match="Did you mean 'clusters'"):
         seed_rule("cluster")

@@ -46,6 +46,14 @@ def _as_float64(boxes: Any) -> Tensor:
     return torch.from_numpy(array.reshape(-1, 4) if array.ndim < 2 else array)
 
 
+def share_inside(boxes: Tensor, others: Tensor) -> Tensor:
+    """Return the share of each of others (..., Q, 4) that lies in each of boxes (..., P, 4): (..., P, Q); 0 for empty ones."""
+    mine, theirs = boxes[..., :, None, :], others[..., None, :, :]
+    low, high = torch.maximum(mine[..., :2], theirs[..., :2]), torch.minimum(mine[..., 2:], theirs[..., 2:])
+    shared = (high - low).clamp(min=0).prod(dim=-1)  # (..., P, Q)
+    return shared / area(theirs).clamp(min=torch.finfo(shared.dtype).tiny)
+
+
 def votes(overlap: Tensor, weights: Tensor, boxes: Tensor, area_power: float = 0.0) -> Tensor:
     """Return the votes (..., P, C) for boxes (..., P, 4), so that a whole that many good boxes cover wins over a part of it.
 

@@ -107,9 +107,9 @@ class RefinementSettings(SettingGroup):
     refinement_width: int = 2048  # of their hidden layer; 0: none
     refinement_cells: int = 1  # cells along a patch's side whose features are read one by one; ResNet-50 and lite0
     seeds: SeedsName = "best"  # patches of a present class that a classifier learns from; pseudo-boxes: another run's
-    seed_sharpness: float = 1.0  # for seeds by vote: the power of a patch's probability in the vote
+    seed_sharpness: float = 1.0  # for seeds vote or votes: the power of a patch's probability in the vote
     seed_area_power: float = 0.0  # and the power of the patch's area that votes are multiplied by
-    seeds_per_class: int = 5  # at most; for seeds several, clusters or pseudo-boxes
+    seeds_per_class: int = 5  # at most; for seeds votes, several, clusters or pseudo-boxes
     seed_share: float = 0.15  # of an image's patches, the best, from which several seeds are taken
     seed_floor: float = 0.5  # of the best score of its class, what each of several seeds needs; 0: nothing
     foreground: float = 0.5  # IoU with a seed from which a patch is of its class

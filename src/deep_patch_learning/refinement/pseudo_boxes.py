@@ -22,9 +22,9 @@ class PseudoBoxes(NamedTuple):
 
 
 def waiting(out: str | Path) -> Path:
-    """Return the file beside the run folder `out` in which boxes wait for their training to begin.
+    """Return the file beside the run folder `out` that keeps pseudo boxes until their training begins.
 
-    It has its name of an earlier version where that is there.
+    A file under the name of earlier versions is used where it exists.
     """
     before = Path(out).with_name(f"{Path(out).name}-given-boxes.jsonl")
     return before if before.exists() else Path(out).with_name(f"{Path(out).name}-pseudo-boxes.jsonl")

@@ -1,8 +1,8 @@
 """Scores of patches -> seeds: the patches of each present class that a classifier is trained on.
 
-A seed rule chooses them: `Best`, `Vote`, `Several` or `Clusters`. Each works on all images and classes at once and in a fixed
-number of steps, so that the device never has to be waited for. No gradient passes through. To add a rule, write a class like
-`Best` here, and give it a name in `SeedsName` and `seed_rule`.
+A seed rule chooses them: `Best`, `Vote`, `Votes`, `Several` or `Clusters`. Each works on all images and classes at once and in
+a fixed number of steps, so that the device never has to be waited for. No gradient passes through. To add a rule, write a class
+like `Best` here, and give it a name in `SeedsName` and `seed_rule`.
 """
 
 import math
@@ -13,10 +13,10 @@ from typing import Literal, NamedTuple, get_args
 import torch
 from torch import Tensor
 
-from deep_patch_learning.common.boxes import box_iou, nms, votes
+from deep_patch_learning.common.boxes import box_iou, nms, share_inside, votes
 from deep_patch_learning.common.errors import ModelError, did_you_mean
 
-SeedsName = Literal["best", "vote", "several", "clusters", "pseudo-boxes"]
+SeedsName = Literal["best", "vote", "votes", "several", "clusters", "pseudo-boxes"]
 
 
 class Picks(NamedTuple):
@@ -83,13 +83,48 @@ class Vote:
         """Return the elected patch of each class."""
         hidden = _hidden(scores, there)
         best = hidden.amax(dim=1)  # (I, C)
-        tiny = torch.finfo(scores.dtype).tiny
-        relative = (hidden / best.clamp(min=tiny)[:, None]).clamp(min=0)  # (I, M, C), the best patch of each class is 1
-        voters = relative.amax(dim=2).topk(min(self.voters, relative.shape[1]), dim=1).indices[..., None]  # (I, V, 1)
-        weights = relative.gather(1, voters.expand(-1, -1, relative.shape[2])) ** self.sharpness  # (I, V, C)
-        overlap = box_iou(boxes, boxes.gather(1, voters.expand(-1, -1, 4)))  # (I, M, V)
+        voters, weights = _voters(hidden, best, self.voters, self.sharpness)
+        overlap = box_iou(boxes, _rows(boxes, voters))  # (I, M, V)
         elected = _hidden(votes(overlap, weights, boxes, self.area_power), there).argmax(dim=1)
         return Picks(elected[..., None], best[..., None], (best >= 0)[..., None])
+
+
+@dataclass(frozen=True)
+class Votes:
+    """Up to `most` seeds per class: the first is that of `Vote`, each further one is elected by the voters that are left.
+
+    Patches with an IoU above `overlap` with a seed neither vote nor can be elected any more; those with a share above `inside`
+    of their area in it do not vote. A further seed's score is that of the best voter left, and it needs the share `floor` of the
+    best of the class.
+    """
+
+    most: int = 5
+    floor: float = 0.5
+    sharpness: float = 1.0
+    area_power: float = 0.0
+    voters: int = 128
+    overlap: float = 0.2
+    inside: float = 0.6
+
+    def __call__(self, boxes: Tensor, scores: Tensor, there: Tensor) -> Picks:
+        """Return the elected patches of each class, in the order of their election."""
+        hidden = _hidden(scores, there)
+        best = hidden.amax(dim=1)  # (I, C)
+        voters, weights = _voters(hidden, best, self.voters, self.sharpness)
+        voting, voter_scores = _rows(boxes, voters), _rows(hidden, voters)  # (I, V, 4), (I, V, C)
+        overlap = box_iou(boxes, voting)  # (I, M, V)
+        near = (overlap > self.overlap) | (share_inside(boxes, voting) > self.inside)  # (I, M, V)
+        score, real, free = best, best >= 0, there[..., None].expand_as(scores)
+        picked: list[tuple[Tensor, Tensor, Tensor]] = []
+        for _ in range(self.most):
+            found = votes(overlap, weights, boxes, self.area_power)  # (I, M, C)
+            elected = found.masked_fill(~free, -1).argmax(dim=1)  # (I, C)
+            picked.append((elected, score, real))
+            free = free & (box_iou(boxes, _rows(boxes, elected)) <= self.overlap)
+            weights = weights.masked_fill(_rows(near, elected).transpose(1, 2), 0)
+            score = voter_scores.masked_fill(weights <= 0, 0).amax(dim=1)
+            real = (score > 0) & (score >= self.floor * best)
+        return Picks(*(torch.stack(parts, dim=2) for parts in zip(*picked, strict=True)))
 
 
 @dataclass(frozen=True)
@@ -177,6 +212,19 @@ def _hidden(scores: Tensor, there: Tensor) -> Tensor:
     return scores.masked_fill(~there[..., None], -1)
 
 
+def _voters(hidden: Tensor, best: Tensor, most: int, sharpness: float) -> tuple[Tensor, Tensor]:
+    """Return the patches (I, V) that vote and their weights (I, V, C), from scores (I, M, C) and their best (I, C) by class."""
+    tiny = torch.finfo(hidden.dtype).tiny
+    relative = (hidden / best.clamp(min=tiny)[:, None]).clamp(min=0)  # (I, M, C), the best patch of each class is 1
+    voters = relative.amax(dim=2).topk(min(most, relative.shape[1]), dim=1).indices
+    return voters, _rows(relative, voters) ** sharpness
+
+
+def _rows(values: Tensor, places: Tensor) -> Tensor:
+    """Return the rows (I, n, D) at places (I, n) of values (I, M, D)."""
+    return values.gather(1, places[..., None].expand(-1, -1, values.shape[2]))
+
+
 def _boxes_at(boxes: Tensor, places: Tensor) -> Tensor:
     """Return the boxes (I, C, T, 4) at places (I, C, T) of boxes (I, M, 4)."""
     found = boxes.gather(1, places.flatten(1)[..., None].expand(-1, -1, 4))
@@ -197,6 +245,7 @@ def seed_rule(
     rules: dict[str, SeedRule] = {
         "best": Best(),
         "vote": Vote(sharpness, area_power),
+        "votes": Votes(most, floor, sharpness, area_power),
         "several": Several(most, share, floor),
         "clusters": Clusters(most),
         "pseudo-boxes": Best(),  # never called: pseudo boxes take its place

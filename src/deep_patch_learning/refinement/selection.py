@@ -7,7 +7,7 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-from deep_patch_learning.common.boxes import area, box_iou, votes
+from deep_patch_learning.common.boxes import box_iou, share_inside, votes
 
 SMALLEST = 1e-7  # probabilities are kept this far from 0 and 1, so that their logits are finite
 ELECTIONS = 10  # boxes of a class, where all of them are elected
@@ -86,7 +86,7 @@ def elect(boxes: Tensor, scores: Tensor, log_weights: Tensor, selection: BoxSele
     overlap, weights = box_iou(boxes, boxes), _weights(log_weights, selection.sharpness)
     explained = overlap > selection.overlap  # (P, P)
     explained.fill_diagonal_(True)
-    inside = _inside(boxes) >= INSIDE  # (P, P)
+    inside = share_inside(boxes, boxes) >= INSIDE  # (P, P)
     lowered = max(selection.part_weight, SMALLEST)
     free = torch.ones_like(scores, dtype=torch.bool)  # (P, C)
     part = torch.zeros_like(free)
@@ -119,16 +119,6 @@ def _weights(log_weights: Tensor, sharpness: float) -> Tensor:
 def _above(scores: Tensor) -> Tensor:
     """Return the next number above the best score of each class, (1, C)."""
     return torch.nextafter(scores.amax(dim=0, keepdim=True), scores.new_tensor(torch.inf))
-
-
-def _inside(boxes: Tensor) -> Tensor:
-    """Return which share of each patch (column) lies in each patch (row): (P, P)."""
-    corners = (
-        torch.maximum(boxes[:, None, :2], boxes[None, :, :2]),
-        torch.minimum(boxes[:, None, 2:], boxes[None, :, 2:]),
-    )
-    shared = (corners[1] - corners[0]).clamp(min=0).prod(dim=2)
-    return shared / area(boxes)
 
 
 AGREEMENT_SHARPNESS = 0.5  # lower than in a vote: the many middling patches say more here than the few best
