@@ -386,6 +386,17 @@ def test_every_command_is_on_the_api_page() -> None:
     assert set(re.findall(r"`dpl (\w+)", table)) == set(get_command(app).commands)  # type: ignore[attr-defined]
 
 
+def test_imports_of_the_docs_work() -> None:
+    imports = 0
+    for page, text in blocks("python"):
+        for node in ast.walk(ast.parse(text)):
+            if isinstance(node, ast.ImportFrom) and (node.module or "").startswith("deep_patch_learning"):
+                module = import_module(node.module or "")
+                imports += len(node.names)
+                assert [one.name for one in node.names if not hasattr(module, one.name)] == [], (page, node.module)
+    assert imports >= 5
+
+
 def accepted(name: str) -> set[str]:
     """Return the keywords that a function of the API takes, those that it hands on included."""
     from deep_patch_learning.commands.label import LabelOptions
