@@ -11,6 +11,7 @@ from importlib import import_module
 from pathlib import Path
 from statistics import mean, stdev
 from types import ModuleType
+from typing import get_args
 
 import pytest
 from PIL import Image
@@ -334,6 +335,18 @@ def test_the_settings_of_the_docs_are_those_of_a_recipe() -> None:
     documented = [name for cell in cells for name in re.findall(r"`(\w+)`", cell)]
     assert len(documented) == len(set(documented))
     assert set(documented) == {old_names().get(name, name) for name in flat(Recipe())} - {"name"}
+
+
+def test_the_seed_rules_of_the_docs_are_those_of_the_code() -> None:
+    from deep_patch_learning.refinement.seeds import SeedsName
+
+    row = re.search(
+        r"^\| `seeds` \|.*\| seed rule: (.*) \|$", (ROOT / "docs" / "training.md").read_text(), re.MULTILINE
+    )
+    assert row is not None
+    assert tuple(re.findall(r"`([\w-]+)`", row[1])) == get_args(SeedsName)
+    rules = (ROOT / "docs" / "how-it-works.md").read_text().split("Seed rules")[1].split("\n\n")[0]
+    assert [name for name in get_args(SeedsName) if f"`{name}`, " not in rules] == []
 
 
 # Commands and calls
