@@ -8,6 +8,10 @@ from torch import Tensor, nn
 from deep_patch_learning.model.padding import PaddingGuard
 
 
+def meet(together: Barrier) -> None:
+    together.wait()
+
+
 def test_two_threads_predict_as_one_after_the_other() -> None:
     torch.manual_seed(0)
     body = nn.Sequential(
@@ -21,7 +25,7 @@ def test_two_threads_predict_as_one_after_the_other() -> None:
     with torch.no_grad():
         alone = [guard(body, *batch) for batch in batches]
     together = Barrier(2, timeout=30)
-    body[1].register_forward_hook(lambda *_: together.wait() and None)  # both threads are inside the body at once
+    body[1].register_forward_hook(lambda *_: meet(together))  # both threads are inside the body at once
     found: dict[int, Tensor] = {}
 
     def run(index: int) -> None:
@@ -44,7 +48,7 @@ def test_a_thread_without_padding_is_not_cut_by_one_with_it() -> None:
     with torch.no_grad():
         alone = body(images)
     together = Barrier(2, timeout=30)
-    body[1].register_forward_hook(lambda *_: together.wait() and None)
+    body[1].register_forward_hook(lambda *_: meet(together))
     found: list[Tensor] = []
 
     def whole() -> None:
