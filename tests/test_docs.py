@@ -11,6 +11,7 @@ from importlib import import_module
 from pathlib import Path
 from statistics import mean, stdev
 from types import ModuleType
+from typing import get_args
 
 import pytest
 from PIL import Image
@@ -336,6 +337,18 @@ def test_the_settings_of_the_docs_are_those_of_a_recipe() -> None:
     assert set(documented) == {old_names().get(name, name) for name in flat(Recipe())} - {"name"}
 
 
+def test_the_seed_rules_of_the_docs_are_those_of_the_code() -> None:
+    from deep_patch_learning.refinement.seeds import SeedsName
+
+    row = re.search(
+        r"^\| `seeds` \|.*\| seed rule: (.*) \|$", (ROOT / "docs" / "training.md").read_text(), re.MULTILINE
+    )
+    assert row is not None
+    assert tuple(re.findall(r"`([\w-]+)`", row[1])) == get_args(SeedsName)
+    rules = (ROOT / "docs" / "how-it-works.md").read_text().split("Seed rules")[1].split("\n\n")[0]
+    assert [name for name in get_args(SeedsName) if f"`{name}`, " not in rules] == []
+
+
 # Commands and calls
 
 
@@ -384,6 +397,17 @@ def test_every_command_is_on_the_api_page() -> None:
 
     table = (ROOT / "docs" / "api.md").read_text().split("## Commands")[0]
     assert set(re.findall(r"`dpl (\w+)", table)) == set(get_command(app).commands)  # type: ignore[attr-defined]
+
+
+def test_imports_of_the_docs_work() -> None:
+    imports = 0
+    for page, text in blocks("python"):
+        for node in ast.walk(ast.parse(text)):
+            if isinstance(node, ast.ImportFrom) and (node.module or "").startswith("deep_patch_learning"):
+                module = import_module(node.module or "")
+                imports += len(node.names)
+                assert [one.name for one in node.names if not hasattr(module, one.name)] == [], (page, node.module)
+    assert imports >= 5
 
 
 def accepted(name: str) -> set[str]:
