@@ -36,7 +36,7 @@ from deep_patch_learning.cli.options import (
 )
 from deep_patch_learning.cli.research import research
 from deep_patch_learning.cli.training import training
-from deep_patch_learning.common.errors import DplError, did_you_mean
+from deep_patch_learning.common.errors import DplError, SettingError, did_you_mean
 from deep_patch_learning.common.memory import keep_memory
 
 
@@ -51,15 +51,16 @@ class Commands(TyperGroup):
         return name, command, renamed(name, rest)
 
     def invoke(self, ctx: Any) -> Any:
-        """Run the command; of a wrong choice, name the nearest one."""
+        """Run the command; a choice that is not known is an error like any other, and names the nearest one."""
         try:
             return super().invoke(ctx)
         except typer.BadParameter as error:
             wrong = re.search(r"'([^']*)' is not one of (.*)", error.message)
-            if wrong is not None:
-                choices = re.findall(r"'(.*?)'", wrong[2])
-                error.message = f"there is no '{wrong[1]}'.{did_you_mean(wrong[1], choices)}"
-            raise
+            if wrong is None:
+                raise
+            option = max(error.param.opts, key=len) if error.param is not None else "choice"
+            hint = did_you_mean(wrong[1], re.findall(r"'(.*?)'", wrong[2]))
+            raise SettingError(f"{option} {wrong[1]}: not known.{hint}") from None
 
 
 app = typer.Typer(

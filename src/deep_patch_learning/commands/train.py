@@ -217,7 +217,7 @@ def _fit(ready: _Ready, options: TrainOptions) -> Run:
     extra: Any = {"devices": options.devices, "held_out": ready.held_out, "given": given}
     trainer = train_prepared(prepared, recipe, run.folder, source, ready.device, **extra)
     if not trainer.finished:
-        said = f"stopped at step {trainer.step} of {recipe.total_steps}. Repeat the command to resume."
+        said = f"stopped at step {trainer.step} of {recipe.total_steps}. Repeat the command to go on."
         console.print(said, markup=False, soft_wrap=True)
         return Run(run.folder, trainer.step, broken=prepared.broken, finished=False)
     said = f"{run.folder}: trained {trainer.step} steps on {len(prepared.images)} images"

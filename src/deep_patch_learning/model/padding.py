@@ -5,6 +5,8 @@ and later layers would mix it into the image's edge. `PaddingGuard` zeroes every
 front of every layer that reads neighbouring cells, which is what zero padding does for a single image.
 """
 
+from threading import get_ident
+
 import torch
 from torch import Tensor, nn
 
@@ -48,8 +50,9 @@ class PaddingGuard:
     """
 
     def __init__(self, body: nn.Module) -> None:
-        # The sizes of the images at each resolution that the body has reached, by the padded height and width.
-        self._sizes: dict[tuple[int, int], Tensor] | None = None
+        # The sizes of the images at each resolution that the body has reached, by the padded height and width. Of each thread
+        # its own: several may predict with one network.
+        self._reached: dict[int, dict[tuple[int, int], Tensor]] = {}
         for layer in body.modules():
             if isinstance(layer, Windowed):
                 layer.register_forward_pre_hook(self._before)
@@ -57,20 +60,22 @@ class PaddingGuard:
 
     def __call__(self, body: nn.Module, images: Tensor, sizes: Tensor) -> Tensor:
         """Return the body's maps (I, D, h, w), zero beyond each image's edge."""
-        self._sizes = {(images.shape[2], images.shape[3]): sizes}
+        reached = self._reached[get_ident()] = {(images.shape[2], images.shape[3]): sizes}
         try:
             maps = body(images)
-            return zero_beyond(maps, self._sizes[maps.shape[2], maps.shape[3]])
+            return zero_beyond(maps, reached[maps.shape[2], maps.shape[3]])
         finally:
-            self._sizes = None
+            del self._reached[get_ident()]
 
     def _before(self, layer: nn.Module, inputs: tuple[Tensor, ...]) -> tuple[Tensor, ...] | None:
-        if self._sizes is None or _pair(layer.kernel_size) == (1, 1):  # type: ignore[arg-type]
+        reached = self._reached.get(get_ident())
+        if reached is None or _pair(layer.kernel_size) == (1, 1):  # type: ignore[arg-type]
             return None
         maps = inputs[0]
-        return (zero_beyond(maps, self._sizes[maps.shape[2], maps.shape[3]]),)
+        return (zero_beyond(maps, reached[maps.shape[2], maps.shape[3]]),)
 
     def _after(self, layer: nn.Module, inputs: tuple[Tensor, ...], output: Tensor) -> None:
-        if self._sizes is not None:
-            before = self._sizes[inputs[0].shape[2], inputs[0].shape[3]]
-            self._sizes[output.shape[2], output.shape[3]] = output_sizes(layer, before)
+        reached = self._reached.get(get_ident())
+        if reached is not None:
+            before = reached[inputs[0].shape[2], inputs[0].shape[3]]
+            reached[output.shape[2], output.shape[3]] = output_sizes(layer, before)
