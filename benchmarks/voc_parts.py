@@ -120,7 +120,7 @@ def train_row(name: str, options: argparse.Namespace, seed: int) -> None:
         training, recipe, folder, PseudoBoxSource(asked, device=options.device, scales=row.found_at)
     )
     trainer = train_prepared(
-        training, recipe, folder, device=options.device, given=given, description=f"{name}, {seed}"
+        training, recipe, folder, device=options.device, pseudo_boxes=given, description=f"{name}, {seed}"
     )
     if not trainer.finished:
         raise KeyboardInterrupt

@@ -68,7 +68,7 @@ def trained(folder: Path, seed: int) -> tuple[Path, Path]:
         given = find_pseudo_boxes(
             ready, recipe, run, PseudoBoxSource([folder / "run-refined-world"], device="cpu", cache=folder / "patches")
         )
-        train_prepared(ready, recipe, run, device="cpu", given=given)
+        train_prepared(ready, recipe, run, device="cpu", pseudo_boxes=given)
     return ordinary, make_world(folder / "crowd", 150, 300, seed + 100, CROWD)
 
 

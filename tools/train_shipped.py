@@ -56,7 +56,7 @@ def train(options: argparse.Namespace) -> None:
         prepared, recipe, options.out, PseudoBoxSource(options.boxes_from, device=options.device, scales=(600,))
     )
     source = {"path": options.data.name, "split": options.split}
-    train_prepared(prepared, recipe, options.out, source, device=options.device, given=given)
+    train_prepared(prepared, recipe, options.out, source, device=options.device, pseudo_boxes=given)
 
 
 def halve(weights: Path) -> None:

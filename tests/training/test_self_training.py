@@ -184,7 +184,7 @@ def test_a_second_round_stops_and_resumes_without_the_first(
     labels = small_prepared.images.labels
     assert all(set(one.classes) == set(np.flatnonzero(row == 1)) for one, row in zip(given, labels, strict=True))
     assert waiting(tmp_path / "whole").exists()
-    train_prepared(small_prepared, recipe, tmp_path / "whole", device="cpu", given=given)
+    train_prepared(small_prepared, recipe, tmp_path / "whole", device="cpu", pseudo_boxes=given)
     assert not waiting(tmp_path / "whole").exists()
     lines = (tmp_path / "whole" / "pseudo_boxes.jsonl").read_text().splitlines()[1:]
     assert [json.loads(line)["image"] for line in lines] == list(small_prepared.images.names)
@@ -201,7 +201,7 @@ def test_a_second_round_stops_and_resumes_without_the_first(
     assert first.fit(stop_at_three) is False
     shutil.rmtree(teacher)
     again = find_pseudo_boxes(small_prepared, recipe, run.folder)
-    train_prepared(small_prepared, recipe, run.folder, device="cpu", given=again)
+    train_prepared(small_prepared, recipe, run.folder, device="cpu", pseudo_boxes=again)
     a, b = (read_checkpoint(tmp_path / name / "weights.safetensors")[1] for name in ("whole", "halves"))
     assert all(torch.equal(a[name], b[name]) for name in a)
 

@@ -103,7 +103,7 @@ def _train(training: Prepared, recipe: Recipe, out: Path, name: str, source: dic
     """Train one of the ways in its own run folder; the self-training round learns from the boxes of `refined`."""
     run, cache = out / "runs" / name, out / "patches"
     given = find_pseudo_boxes(training, recipe, run, PseudoBoxSource([out / "runs" / "refined"], cache=cache))
-    train_prepared(training, recipe, run, source, description=TITLES[name], given=given)
+    train_prepared(training, recipe, run, source, description=TITLES[name], pseudo_boxes=given)
 
 
 def _say(name: str, figures: dict[str, Any], seconds: float) -> None:

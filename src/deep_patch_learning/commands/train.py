@@ -206,15 +206,15 @@ def _fit(ready: _Ready, options: TrainOptions) -> Run:
     """Return the run after its last step, calibrated where images were held out."""
     prepared, recipe, run, source = ready.prepared, ready.recipe, ready.run, ready.source
     device = None if ready.device == "auto" else ready.device
-    given = None
+    pseudo_boxes = None
     if recipe.refinement.seeds == "pseudo-boxes":
         from deep_patch_learning.training.self_training import PseudoBoxSource, find_pseudo_boxes
 
         teachers = options.pseudo_boxes_from
         found_by = PseudoBoxSource(teachers, device, options.workers)
-        given = find_pseudo_boxes(prepared, recipe, run.folder, found_by)
+        pseudo_boxes = find_pseudo_boxes(prepared, recipe, run.folder, found_by)
         source = source | ({"boxes_from": [str(Path(one).resolve()) for one in teachers]} if teachers else {})
-    extra: Any = {"devices": options.devices, "held_out": ready.held_out, "given": given}
+    extra: Any = {"devices": options.devices, "held_out": ready.held_out, "pseudo_boxes": pseudo_boxes}
     trainer = train_prepared(prepared, recipe, run.folder, source, ready.device, **extra)
     if not trainer.finished:
         said = f"stopped at step {trainer.step} of {recipe.total_steps}. Repeat the command to go on."

@@ -6,7 +6,8 @@ micro-batch. Predictions come in the order of the images, each as soon as it and
 
 On a GPU the network runs in the calling thread. On the CPU it runs in the same threads as the reading, each thread with its own
 image and its share of torch's threads: on two cores, two images side by side take half the processor time of one image
-whose operations are split between both, since no thread waits for another.
+whose operations are split between both, since no thread waits for another. Above `LARGE` pixels one image fills all cores, and
+one at a time passes the network. `plan_for` decides.
 """
 
 import os

@@ -4,7 +4,7 @@ import hashlib
 import json
 import os
 import shutil
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -20,7 +20,6 @@ from deep_patch_learning.labels.select import LabelRule, LabelSet, select, summa
 from deep_patch_learning.labels.voc import write_voc
 from deep_patch_learning.labels.yolo import write_yolo
 
-FORMATS = ("coco", "voc", "yolo", "label-studio")
 MANIFEST = "dpl-labels.json"  # the counts, and a digest that shows whether the folder has changed since
 _KIND = "deep_patch_learning.labels/1"
 
@@ -41,6 +40,15 @@ class LabelTarget:
         """Raise `DataError` for an unknown format or a folder that may not be written, before predictions take hours."""
         check_format(self.format)
         check_folder(self.folder)
+
+
+# to add a format: a file beside this one that writes it, and its line here (and in `LabelFormat` of cli/options.py)
+FORMATS: dict[str, Callable[[LabelTarget, LabelSet, Path], list[str]]] = {
+    "coco": lambda target, labels, partial: write_coco(labels, partial),
+    "voc": lambda target, labels, partial: write_voc(labels, partial, Path(target.folder).resolve().name),
+    "yolo": lambda target, labels, partial: write_yolo(labels, partial),
+    "label-studio": lambda target, labels, partial: write_label_studio(labels, partial, target.model_version),
+}
 
 
 def write_labels(
@@ -118,11 +126,7 @@ def _written_digest(folder: Path) -> str | None:
 
 def _write_format(target: LabelTarget, labels: LabelSet, partial: Path) -> list[str]:
     """Return what was written into `partial`, main file first."""
-    if target.format == "voc":
-        return write_voc(labels, partial, Path(target.folder).resolve().name)
-    if target.format == "label-studio":
-        return write_label_studio(labels, partial, target.model_version)
-    return write_coco(labels, partial) if target.format == "coco" else write_yolo(labels, partial)
+    return FORMATS[target.format](target, labels, partial)
 
 
 @contextmanager

@@ -24,7 +24,7 @@ class FitOptions(TypedDict, total=False):
     """What a training may have beside images, recipe, folder and device.
 
     `devices`: how many of them, 1 if not given. `held_out`: images whose tags choose the weights that are kept, and end the
-    training when the mAP on them falls clearly (see `training.early_stopping`). `given`: pseudo boxes that the refinement
+    training when the mAP on them falls clearly (see `training.early_stopping`). `pseudo_boxes`: those that the refinement
     learns from, one entry an image (see `training.self_training`). `writing`: how often log and checkpoint are written.
     `description`: the words before the progress bar. `trainer`: one made with `RunFolder(out)` and the same recipe, such as
     that of a peer; it takes care of its own held-out images.
@@ -32,7 +32,7 @@ class FitOptions(TypedDict, total=False):
 
     devices: int
     held_out: Prepared | None
-    given: "Sequence[PseudoBoxes] | None"
+    pseudo_boxes: "Sequence[PseudoBoxes] | None"
     writing: TrainingOptions | None
     description: str
     trainer: Trainer | None
@@ -68,11 +68,11 @@ def train_prepared(
 
 def _trainer(prepared: Prepared, recipe: Recipe, run: RunFolder, device: str, options: FitOptions) -> Trainer:
     """Return the trainer of a recipe: with pseudo boxes where they are given, with held-out images where there are any."""
-    held_out, given = options.get("held_out"), options.get("given")
-    if (recipe.refinement.seeds == "pseudo-boxes") != (given is not None):
+    held_out, pseudo_boxes = options.get("held_out"), options.get("pseudo_boxes")
+    if (recipe.refinement.seeds == "pseudo-boxes") != (pseudo_boxes is not None):
         raise SettingError(
             f"recipe: seeds = '{recipe.refinement.seeds}' and pseudo boxes "
-            f"{'not ' if given is None else ''}given do not fit together."
+            f"{'not ' if pseudo_boxes is None else ''}given do not fit together."
         )
     measured = None
     if held_out is not None:
@@ -80,10 +80,10 @@ def _trainer(prepared: Prepared, recipe: Recipe, run: RunFolder, device: str, op
 
         measured = HeldOut(run, recipe.total_steps, TagMeasure(held_out.images, held_out.patches, recipe))
     kind: Any = Trainer
-    if given is not None:
+    if pseudo_boxes is not None:
         from deep_patch_learning.training.self_training import PseudoBoxTrainer
 
-        kind = partial(PseudoBoxTrainer, pseudo_boxes=given)
+        kind = partial(PseudoBoxTrainer, pseudo_boxes=pseudo_boxes)
     process = replace(options.get("writing") or TrainingOptions(), device=device, devices=options.get("devices", 1))
     return kind(recipe, prepared, run, process, held_out=measured)
 
@@ -91,13 +91,13 @@ def _trainer(prepared: Prepared, recipe: Recipe, run: RunFolder, device: str, op
 def _begin(trainer: Trainer, prepared: Prepared, source: dict[str, Any], options: FitOptions) -> None:
     """Write the run folder's first files, on the first rank: after all that may fail, so that nothing half-made is left."""
     run, images = trainer.run, prepared.images
-    held_out, given = options.get("held_out"), options.get("given")
+    held_out, pseudo_boxes = options.get("held_out"), options.get("pseudo_boxes")
     if trainer.ranks.first:
         run.begin(trainer.recipe, images, source, None if held_out is None else held_out.images)
-        if given is not None:
+        if pseudo_boxes is not None:
             from deep_patch_learning.refinement.pseudo_boxes import keep_pseudo_boxes, waiting
 
-            keep_pseudo_boxes(run.pseudo_boxes, waiting(run.folder), images.names, images.classes, given)
+            keep_pseudo_boxes(run.pseudo_boxes, waiting(run.folder), images.names, images.classes, pseudo_boxes)
     trainer.ranks.wait()
 
 
