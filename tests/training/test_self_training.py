@@ -265,7 +265,7 @@ def test_what_a_second_round_needs(
     second_recipe: Recipe, small_recipe: Recipe, small_run: Path, small_prepared: Prepared, tmp_path: Path
 ) -> None:
     assert find_pseudo_boxes(small_prepared, small_recipe, tmp_path / "run") is None
-    with pytest.raises(SettingError, match="--boxes-from RUN"):
+    with pytest.raises(SettingError, match="--pseudo-boxes-from RUN"):
         find_pseudo_boxes(small_prepared, second_recipe, tmp_path / "run")
     with pytest.raises(SettingError, match="--recipe refined"):
         small_recipe.replace(seeds="pseudo-boxes")
