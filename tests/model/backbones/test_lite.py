@@ -37,6 +37,29 @@ def test_padding_is_tensorflows(size: int, kernel: int, stride: int) -> None:
             assert float(found[row, column]) == pytest.approx(total, abs=1e-5)
 
 
+@pytest.mark.parametrize("threads", [1, 2])
+@pytest.mark.parametrize(
+    ("kernel", "stride", "groups", "dilation"), [(1, 1, 1, 1), (3, 2, 1, 1), (5, 1, 8, 2), (3, 1, 8, 1)]
+)
+def test_a_prediction_convolves_as_training_does(
+    threads: int, kernel: int, stride: int, groups: int, dilation: int
+) -> None:
+    torch.manual_seed(kernel)
+    before = torch.get_num_threads()
+    layer = SameConv(8, 16, kernel, stride, groups=groups, dilation=dilation)
+    maps = torch.randn(2, 8, 13, 17)
+    try:
+        torch.set_num_threads(threads)
+        with torch.inference_mode():
+            found = layer(maps)
+        expected = layer(maps)
+    finally:
+        torch.set_num_threads(before)
+    assert expected.requires_grad
+    assert found.shape == expected.shape
+    torch.testing.assert_close(found, expected.detach(), rtol=1e-5, atol=1e-5)
+
+
 def package_weights(name: str = "lite0") -> dict[str, torch.Tensor]:
     """Return random weights under the package's names, for every layer that the network has before its norms are folded."""
     parts = trunk(name)

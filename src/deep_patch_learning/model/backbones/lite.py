@@ -3,6 +3,7 @@
 from collections import OrderedDict
 from typing import cast
 
+import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
@@ -35,10 +36,27 @@ class SameConv(nn.Conv2d):
         for size, kernel, stride, dilation in sides:
             missing = max((-(-size // stride) - 1) * stride + (kernel - 1) * dilation + 1 - size, 0)
             padding += [missing // 2, missing - missing // 2]
+        if predicts_on_cpu(maps):
+            return self._by_onednn(maps, padding)
         maps, weight = F.pad(maps, padding), self.weight
         if maps.is_cuda and self.groups > 1:
             maps, weight = channels_first(maps), channels_first(weight)
         return F.conv2d(maps, weight, self.bias, self.stride, 0, self.dilation, self.groups)
+
+    def _by_onednn(self, maps: Tensor, padding: list[int]) -> Tensor:
+        """Return the convolved maps with channels last in memory, by oneDNN.
+
+        With one thread torch takes a slower way for kernels of one pixel, which most kernels are; so it is asked directly.
+        """
+        maps = maps.contiguous(memory_format=torch.channels_last)
+        maps = F.pad(maps, padding) if any(padding) else maps
+        return torch.mkldnn_convolution(maps, self.weight, self.bias, (0, 0), self.stride, self.dilation, self.groups)  # type: ignore[attr-defined]
+
+
+def predicts_on_cpu(maps: Tensor) -> bool:
+    """Return whether no gradient is wanted and oneDNN can convolve these maps."""
+    wanted = maps.device.type == "cpu" and maps.dtype == torch.float32 and not torch.is_grad_enabled()
+    return wanted and torch.backends.mkldnn.is_available()
 
 
 def channels_first(tensor: Tensor) -> Tensor:
