@@ -49,8 +49,12 @@ class SameConv(nn.Conv2d):
         With one thread torch takes a slower way for kernels of one pixel, which most kernels are; so it is asked directly.
         """
         maps = maps.contiguous(memory_format=torch.channels_last)
-        maps = F.pad(maps, padding) if any(padding) else maps
-        return torch.mkldnn_convolution(maps, self.weight, self.bias, (0, 0), self.stride, self.dilation, self.groups)  # type: ignore[attr-defined]
+        left, right, top, bottom = padding
+        even = (
+            (top, left) if (left, top) == (right, bottom) else (0, 0)
+        )  # oneDNN pads by itself, without a copy of the maps
+        maps = maps if even == (top, left) else F.pad(maps, padding)
+        return torch.mkldnn_convolution(maps, self.weight, self.bias, even, self.stride, self.dilation, self.groups)  # type: ignore[attr-defined]
 
 
 def predicts_on_cpu(maps: Tensor) -> bool:
