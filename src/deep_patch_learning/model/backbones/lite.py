@@ -50,11 +50,12 @@ class SameConv(nn.Conv2d):
         """
         maps = maps.contiguous(memory_format=torch.channels_last)
         left, right, top, bottom = padding
-        even = (
-            (top, left) if (left, top) == (right, bottom) else (0, 0)
-        )  # oneDNN pads by itself, without a copy of the maps
-        maps = maps if even == (top, left) else F.pad(maps, padding)
-        return torch.mkldnn_convolution(maps, self.weight, self.bias, even, self.stride, self.dilation, self.groups)  # type: ignore[attr-defined]
+        around = (top, left)  # equal padding is oneDNN's own work, without a copy of the maps
+        if (left, top) != (right, bottom):
+            maps, around = F.pad(maps, padding), (0, 0)
+        return torch.mkldnn_convolution(  # type: ignore[attr-defined]
+            maps, self.weight, self.bias, around, self.stride, self.dilation, self.groups
+        )
 
 
 def predicts_on_cpu(maps: Tensor) -> bool:
