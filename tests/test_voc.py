@@ -55,10 +55,11 @@ def test_train_and_evaluate_a_slice(backbone: str, voc: Path, weights: Path, tmp
         "--json",
     )
     assert json.loads(trained.stdout.splitlines()[-1])["steps"] == 2
-    said = " ".join(trained.stderr.split())
+    layers = json.loads((run / "layers.json").read_text(encoding="utf-8"))
     # VGG16's file holds its convolutions only; ResNet-50's fills the patch layers too and leaves its fc unused
-    assert ("patch_features.fc7" in said.split("new:")[1]) == (backbone == "vgg16")
-    assert ("not used: fc" in said) == (backbone != "vgg16")
+    assert ("patch_features.fc7" in layers["new"]) == (backbone == "vgg16")
+    assert ("new: patch layers" in trained.stderr) == (backbone == "vgg16")
+    assert (layers["unused"] == ["fc"]) == (backbone != "vgg16")
     figures = json.loads(dpl("evaluate", voc, *slice_, "--model", run, "--json").stdout.splitlines()[-1])
     assert figures["images"] == 4
     assert 0 <= figures["CorLoc"] <= 100
