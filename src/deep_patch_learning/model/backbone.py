@@ -1,6 +1,6 @@
 """The convolutional layers: images -> feature maps, with stride and input normalisation."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import torch
 from torch import Tensor, nn
@@ -118,3 +118,21 @@ def freeze_norms(module: nn.Module) -> None:
     for layer in module.modules():
         if isinstance(layer, nn.BatchNorm2d):
             layer.eval()
+
+
+@dataclass(frozen=True)
+class Trunk:
+    """What a backbone brings to the network: maps, the SPP layer's output size, and the patch layers.
+
+    `layer_names` maps the beginning of a pretrained layer's name to its name here; `torchvision_weights` names the
+    weights that `weights="imagenet"` stands for, and `shipped_weights` the files of this package by the names they go by.
+    With `folded`, the frozen norms become part of the convolutions once the weights are filled in.
+    """
+
+    backbone: Backbone
+    pooled_size: int
+    patch_features: nn.Module
+    layer_names: dict[str, str]
+    torchvision_weights: str | None = None
+    shipped_weights: dict[str, str] = field(default_factory=dict)
+    folded: bool = False

@@ -7,8 +7,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from deep_patch_learning.model.backbone import Backbone, Normalisation
-from deep_patch_learning.model.backbones.trunk import Trunk
+from deep_patch_learning.model.backbone import Backbone, Normalisation, Trunk
 from deep_patch_learning.model.patch_features import ConvolutionalStage
 
 # (kernel, stride, growth inside, channels) of each block; those from PATCH_BLOCKS on run on patches

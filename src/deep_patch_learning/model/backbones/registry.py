@@ -8,7 +8,7 @@ from functools import partial
 from typing import NamedTuple
 
 from deep_patch_learning.common.errors import ModelError, did_you_mean
-from deep_patch_learning.model.backbones.trunk import Trunk
+from deep_patch_learning.model.backbone import Trunk
 
 
 def _alexnet() -> Trunk:

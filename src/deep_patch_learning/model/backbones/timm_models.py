@@ -3,8 +3,7 @@
 from torch import Tensor, nn
 
 from deep_patch_learning.common.errors import ModelError, did_you_mean
-from deep_patch_learning.model.backbone import Backbone, Normalisation
-from deep_patch_learning.model.backbones.trunk import Trunk
+from deep_patch_learning.model.backbone import Backbone, Normalisation, Trunk
 from deep_patch_learning.model.patch_features import FullyConnected
 
 

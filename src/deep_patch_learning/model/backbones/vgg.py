@@ -2,8 +2,7 @@
 
 from torch import nn
 
-from deep_patch_learning.model.backbone import CAFFE, Backbone
-from deep_patch_learning.model.backbones.trunk import Trunk
+from deep_patch_learning.model.backbone import CAFFE, Backbone, Trunk
 from deep_patch_learning.model.patch_features import FullyConnected
 
 

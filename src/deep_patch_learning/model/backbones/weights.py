@@ -8,8 +8,8 @@ import torch
 from torch import Tensor, nn
 
 from deep_patch_learning.common.errors import ModelError, did_you_mean
+from deep_patch_learning.model.backbone import Trunk
 from deep_patch_learning.model.backbones.caffe import read_caffemodel
-from deep_patch_learning.model.backbones.trunk import Trunk
 
 _SUFFIXES = (".safetensors", ".pth", ".pt", ".caffemodel")
 _WANTED_FILE = "a .pth, .safetensors or .caffemodel file"
