@@ -26,9 +26,9 @@ import torch
 from deep_patch_learning.common.errors import DataError
 from deep_patch_learning.common.progress import bar
 from deep_patch_learning.data.dataset import TaggedImages
+from deep_patch_learning.data.images import single_threaded_opencv
 from deep_patch_learning.inference.prediction import Prediction
 from deep_patch_learning.inference.scoring import ImageInput
-from deep_patch_learning.patches.preparation import single_threaded_opencv
 
 Source = TypeVar("Source")
 LARGE = 640  # pixels of an image's longest side: above it one image fills all cores

@@ -3,8 +3,7 @@
 import torch
 from torch import Tensor, nn
 
-from deep_patch_learning.model.by_image import PatchRows
-from deep_patch_learning.model.maximum import maximum_over_patches
+from deep_patch_learning.model.by_image import PatchRows, maximum_over_patches
 
 # The edges of the pyramid's three bands in the authors' program; the paper's text would give thirds.
 PROGRAM_BANDS = (0.33, 0.67)
