@@ -30,6 +30,9 @@ COLUMNS = {
         "recall_70_1000": "recall 0.7, first 1000", "recall_50_all": "recall 0.5, all", "recall_70_all": "recall 0.7, all",
     },
     "patches_profile": {"stage": "stage", "milliseconds": "ms per image"},
+    "corners": {
+        "patches": "patches", "scale": "longest side", "count": "number", "changed_percent": "other bins, %",
+    },
     "pooling_cpu": {
         "case": "case", "patches": "patches", "torchvision_forward": "torchvision, s", "ours_forward": "ours, s",
         "forward_ratio": "times as fast", "both_ratio": "times as fast with gradients",

@@ -22,6 +22,7 @@ TABLES = {
     "results.md": 3,
     "reproduce.md": 4,
     "boxes.md": 1,
+    "how-it-works.md": 1,
     "labels.md": 1,
     "quickstart.md": 1,
     "better-boxes.md": 2,

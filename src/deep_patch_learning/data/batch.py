@@ -23,7 +23,8 @@ class Batch(NamedTuple):
     `images` (I, 3, H, W) RGB from 0 to 255, padded at the right and bottom; `sizes` (I, 2) real heights and widths;
     `patches` (P, 4) in pixels of those images; `patch_image` (P,) the index of each patch's image; `padded` says whether any
     image is smaller than the tensor. `counts`, where given, is the number of patches of each image, which then lie image by
-    image: known on the host, so that the device need not be waited for.
+    image: known on the host, so that the device need not be waited for. `pixels` (I, 2), where given, is how high and wide a
+    pixel of the original image is in each of those images.
     """
 
     images: Tensor
@@ -32,19 +33,25 @@ class Batch(NamedTuple):
     patch_image: Tensor
     padded: bool = True
     counts: tuple[int, ...] | None = None
+    pixels: Tensor | None = None
 
 
 class View(NamedTuple):
-    """One image at one scale: pixels (3, h, w) float RGB 0 to 255, and its patches (P, 4) in those pixels."""
+    """One image at one scale: pixels (3, h, w) float RGB 0 to 255, and its patches (P, 4) in those pixels.
+
+    `pixel` is how high and wide a pixel of the original image is in it.
+    """
 
     pixels: Tensor
     patches: Tensor
+    pixel: tuple[float, float] = (1.0, 1.0)
 
 
 class Layout(NamedTuple):
     """A micro-batch before any pixel is scaled: the size of each view, which are mirrored, and all their patches.
 
-    `sizes` are (height, width); `frame` is what they are padded to; `patches` (P, 4) in pixels of the views, `patch_image` (P,).
+    `sizes` are (height, width); `frame` is what they are padded to; `patches` (P, 4) in pixels of the views, `patch_image` (P,);
+    `pixels` the height and width of a pixel of the original image in each view.
     """
 
     sizes: tuple[tuple[int, int], ...]
@@ -53,6 +60,7 @@ class Layout(NamedTuple):
     patches: Tensor
     patch_image: Tensor
     counts: tuple[int, ...]
+    pixels: tuple[tuple[float, float], ...]
 
 
 def scaled_size(height: int, width: int, long_side: int, shapes: int = 0) -> tuple[int, int]:
@@ -88,11 +96,17 @@ def lay_out(
     moved = [_moved(p, o, s, f) for p, o, s, f in zip(patches, originals, sizes, flips, strict=True)]
     counts = tuple(len(boxes) for boxes in moved)
     image = torch.from_numpy(np.repeat(np.arange(len(counts)), counts))
-    return Layout(sizes, flips, frame, torch.from_numpy(np.concatenate(moved)), image, counts)
+    pixels = tuple(_pixel(size, new) for size, new in zip(originals, sizes, strict=True))
+    return Layout(sizes, flips, frame, torch.from_numpy(np.concatenate(moved)), image, counts, pixels)
+
+
+def _pixel(size: tuple[int, int], new: tuple[int, int]) -> tuple[float, float]:
+    """Return how high and wide a pixel becomes where an image of (height, width) `size` is scaled to `new`."""
+    return new[0] / size[0], new[1] / size[1]
 
 
 def _moved(patches: np.ndarray, size: tuple[int, int], new: tuple[int, int], flip: bool) -> np.ndarray:
-    scale = np.array([new[1] / size[1], new[0] / size[0]] * 2, np.float32)
+    scale = np.array([*reversed(_pixel(size, new))] * 2, np.float32)
     moved = patches.astype(np.float32) * scale
     return np.stack((new[1] - moved[:, 2], moved[:, 1], new[1] - moved[:, 0], moved[:, 3]), axis=1) if flip else moved
 
@@ -107,10 +121,9 @@ def render(layout: Layout, images: Sequence[Tensor | np.ndarray], device: torch.
     for frame, image, (height, width), flip in zip(frames, images, layout.sizes, layout.flips, strict=True):
         pixels = _scaled(image, height, width, device)
         frame[:, :height, :width] = pixels.flip(2) if flip else pixels
-    sizes = torch.tensor(layout.sizes)
-    parts = (sizes, layout.patches, layout.patch_image)
-    sizes, patches, patch_image = (part.to(device, non_blocking=True) for part in parts)
-    return Batch(frames, sizes, patches, patch_image, padded, layout.counts)
+    parts = (torch.tensor(layout.sizes), layout.patches, layout.patch_image, torch.tensor(layout.pixels))
+    sizes, patches, patch_image, original = (part.to(device, non_blocking=True) for part in parts)
+    return Batch(frames, sizes, patches, patch_image, padded, layout.counts, original)
 
 
 def _scaled(image: Tensor | np.ndarray, height: int, width: int, device: torch.device | str) -> Tensor:
@@ -130,7 +143,7 @@ def make_view(
     new = scaled_size(*size, long_side)
     pixels = _scaled(image, *new, device)
     moved = torch.from_numpy(_moved(patches, size, new, flip)).to(device)
-    return View(pixels.flip(2) if flip else pixels, moved)
+    return View(pixels.flip(2) if flip else pixels, moved, _pixel(size, new))
 
 
 def original_boxes(patches: Tensor, view_size: tuple[int, int], size: tuple[int, int], flip: bool = False) -> Tensor:
@@ -152,4 +165,5 @@ def collate(views: Sequence[View]) -> Batch:
     counts = tuple(len(view.patches) for view in views)
     patch_image = torch.repeat_interleave(torch.arange(len(views)), torch.tensor(counts)).to(device)
     patches = torch.cat([view.patches for view in views])
-    return Batch(images, torch.tensor(sizes, device=device), patches, patch_image, padded, counts)
+    original = torch.tensor([view.pixel for view in views], device=device)
+    return Batch(images, torch.tensor(sizes, device=device), patches, patch_image, padded, counts, original)

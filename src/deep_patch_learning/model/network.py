@@ -74,7 +74,7 @@ class DeepPatchNet(nn.Module):
         """Return the features of patches that the paper's heads read, and those that the refinement reads."""
         chunk = chunk or max(len(batch.patches), 1)
         parts = zip(batch.patches.split(chunk), batch.patch_image.split(chunk), strict=True)
-        pooled = (self.pool(maps, patches, image) for patches, image in parts)
+        pooled = (self.pool(maps, patches, image, batch.pixels) for patches, image in parts)
         if self.cells == 1:
             features = _joined([self.patch_features(one) for one in pooled])
             return features, features

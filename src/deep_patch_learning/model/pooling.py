@@ -13,15 +13,24 @@ class SpatialPyramidPooling(nn.Module):
 
     A patch's corners are divided by the stride and rounded; bins take floor and ceil, so neighbours may share a row; a bin
     that holds nothing gives 0. This is `torchvision.ops.roi_pool`, with faster kernels where there are any.
+
+    Patches are half-open. With `inclusive`, as in the authors' program, x2 and y2 become those of a patch's last pixel first.
     """
 
-    def __init__(self, size: int, stride: int) -> None:
+    def __init__(self, size: int, stride: int, inclusive: bool = False) -> None:
         super().__init__()
         self.size = size
         self.stride = stride
+        self.inclusive = inclusive
 
-    def forward(self, maps: Tensor, patches: Tensor, patch_image: Tensor) -> Tensor:
-        """Return (P, D, size, size) from maps (I, D, h, w), patches (P, 4) in pixels and their images' indices (P,)."""
+    def forward(self, maps: Tensor, patches: Tensor, patch_image: Tensor, pixels: Tensor | None = None) -> Tensor:
+        """Return (P, D, size, size) from maps (I, D, h, w), patches (P, 4) in pixels and their images' indices (P,).
+
+        `pixels` (I, 2) is the height and width of a pixel of each original image, in which corners are whole numbers; without
+        it the images were not scaled.
+        """
+        if self.inclusive:
+            patches = inclusive_corners(patches, patch_image, pixels)
         if maps.is_cuda and HAS_TRITON and maps.dtype != torch.float64:
             from deep_patch_learning.model.kernels.pooling_gpu import roi_max_pool
 
@@ -38,3 +47,9 @@ class SpatialPyramidPooling(nn.Module):
         from torchvision.ops import roi_pool  # takes a second to import, and is seldom needed
 
         return roi_pool(precise, rois, (self.size, self.size), 1.0 / self.stride).to(maps.dtype)
+
+
+def inclusive_corners(patches: Tensor, patch_image: Tensor, pixels: Tensor | None = None) -> Tensor:
+    """Return half-open patches (P, 4) with x2 and y2 at their last pixel; `pixels` (I, 2) as in `SpatialPyramidPooling`."""
+    step = 1.0 if pixels is None else pixels.flip(1).to(patches.dtype)[patch_image]  # (P, 2), width first
+    return torch.cat((patches[:, :2], patches[:, 2:] - step), dim=1)

@@ -104,7 +104,7 @@ def _assemble(trunk: Trunk, recipe: Recipe, classes: int) -> DeepPatchNet:
         )
     return DeepPatchNet(
         trunk.backbone,
-        SpatialPyramidPooling(trunk.pooled_size, trunk.backbone.stride),
+        SpatialPyramidPooling(trunk.pooled_size, trunk.backbone.stride, recipe.model.corners == "inclusive"),
         trunk.patch_features,
         classification,
         discovery,

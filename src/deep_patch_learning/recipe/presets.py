@@ -16,6 +16,7 @@ def paper(backbone: str = "caffenet", steps: int = 40_000) -> Recipe:
         name="paper",
         backbone=backbone,
         weights=usual_weights(backbone),
+        corners="inclusive",
         search_mode="original",
         steps=steps,
         head_first_steps=steps // 8 if backbone.startswith("vgg16") else 0,

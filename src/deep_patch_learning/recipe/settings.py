@@ -17,6 +17,8 @@ Schedule = Literal["steps", "cosine"]
 BoxSelectionName = Literal["max", "vote"]
 FurtherBoxes = Literal["best-first", "elected"]
 Bands = Literal["program", "paper"]
+Corners = Literal["half-open", "inclusive"]
+MomentumConvention = Literal["torch", "caffe"]
 SearchMode = Literal["fast", "quality", "original"]
 Precision = Literal["32-true", "bf16-mixed", "16-mixed", "64-true", "auto"]
 
@@ -79,7 +81,7 @@ class DataSettings(SettingGroup):
 class ModelSettings(SettingGroup):
     """[model]: backbone, pretrained weights and the paper's heads."""
 
-    choices: ClassVar[dict[str, Any]] = {"bands": Bands}
+    choices: ClassVar[dict[str, Any]] = {"bands": Bands, "corners": Corners}
     at_least_one = ("filters",)
 
     backbone: str = "vgg16"
@@ -87,6 +89,9 @@ class ModelSettings(SettingGroup):
     heads: tuple[str, ...] = HEADS
     filters: int = 256
     bands: Bands = "program"
+    corners: Corners = (
+        "half-open"  # of patches in the SPP layer; inclusive: x2 and y2 are the last pixel, as in the program
+    )
     head_bias: float = 0.0  # initial bias of the class scores; below 0: that most classes are absent need not be learnt
 
     def __post_init__(self) -> None:

@@ -137,7 +137,7 @@ class Student(nn.Module):
     def forward(self, batch: Batch) -> Taught:
         """Return the student's prediction of the teacher's output for each patch."""
         maps = self.backbone(batch.images, batch.sizes if batch.padded else None)  # (I, D, h, w)
-        features = self.patch_features(self.pool(maps, batch.patches, batch.patch_image))  # (P, K)
+        features = self.patch_features(self.pool(maps, batch.patches, batch.patch_image, batch.pixels))  # (P, K)
         return Taught(self.teacher_classes(features), self.teacher_features(features))
 
     def plain_weights(self) -> dict[str, Tensor]:
@@ -159,7 +159,8 @@ def build_student(recipe: Recipe, settings: Distilling, taught: tuple[int, int])
             f"distilling fills the patch layers behind pretrained convolutions, and {recipe.model.backbone} has none. "
             "Give them with --weights."
         )
-    bare = Recipe.of(backbone=recipe.model.backbone, heads=("discovery",), weights=recipe.model.weights)
+    model = recipe.model
+    bare = Recipe.of(backbone=model.backbone, heads=("discovery",), weights=model.weights, corners=model.corners)
     network, filled = build_network(bare, 1)
     assert filled is not None  # weights were given
     if not any(name.startswith("patch_features") for name in filled.new):

@@ -45,3 +45,20 @@ def test_equals_torchvision_with_ties_and_gradients() -> None:
     script = COMPARE.replace("{device}", "cuda" if on_gpu else "cpu")
     done = subprocess.run([sys.executable, "-c", script], env=environment, capture_output=True, text=True, check=False)
     assert done.stdout.strip() == "equal", done.stderr[-2000:]
+
+
+@pytest.mark.skipif(find_spec("triton") is None, reason="needs triton, which comes with torch on Linux")
+@pytest.mark.parametrize("size", [6, 7])
+def test_bins_are_those_of_the_cpu_also_just_beside_a_half(size: int) -> None:
+    from deep_patch_learning.model.kernels.pooling_gpu import bin_edges
+    from deep_patch_learning.model.kernels.pooling_loops import bin_bounds
+
+    halves = torch.arange(-3, 31).float() + 0.5
+    below, above = (torch.nextafter(halves, torch.full_like(halves, side)) for side in (-100.0, 100.0))
+    low = torch.cat((below, halves, above))
+    high = low.flip(0)
+    rois = torch.stack((torch.zeros_like(low), low, low, high, high), dim=1).numpy()
+    expected = bin_bounds(rois, rois.dtype.type(1), size, 31, 31)[:, 0]  # (P, size, 2)
+    begin, finish = bin_edges(low, high, size, 31)
+    assert begin.tolist() == expected[..., 0].tolist()
+    assert finish.tolist() == expected[..., 1].tolist()

@@ -1,8 +1,8 @@
 """AlexNet: torchvision's, and CaffeNet, which is the paper's.
 
-Both are padded as in the authors' program: conv1 by 5, pool1 and pool2 by 1, both pools rounding up. Cell k of the map is then centred
-on pixel 16 k, which is what the SPP layer takes it for, and every patch inside the image has its cells on the map. With the
-padding that classifiers have, cells lie about one cell further right and down, and patches at those edges pool zeros.
+Both are padded as in the authors' program: conv1 by 5, pool1 and pool2 by 1, both pools rounding up. Cell k of the map is then
+centred on pixel 16 k, which is what the SPP layer takes it for, and every patch inside the image has its cells on the map. With
+the padding that classifiers have, cells lie about one cell further right and down, and patches at those edges pool zeros.
 """
 
 from collections import OrderedDict
@@ -11,7 +11,6 @@ from torch import nn
 
 from deep_patch_learning.model.backbone import CAFFE, Backbone, Trunk
 from deep_patch_learning.model.patch_features import FullyConnected
-
 
 CONV1_PADDING = 5
 

@@ -65,12 +65,19 @@ def _spread(  # type: ignore[no-untyped-def]
         tl.atomic_add(spread + (first + place) * channels + channel, value, mask=real & (place >= 0), sem="relaxed")
 
 
+def rounded(values: Tensor) -> Tensor:
+    """Return the nearest whole numbers, halves away from zero; adding a half and taking the floor is wrong just below it."""
+    whole = values.trunc()
+    rest = values - whole  # without error
+    return whole + (rest >= 0.5).to(values.dtype) - (rest <= -0.5).to(values.dtype)
+
+
 def bin_edges(low: Tensor, high: Tensor, size: int, cells: int) -> tuple[Tensor, Tensor]:
     """Return where each bin starts and ends along one axis, (P, size) each, from the corners of patches in cells (P,).
 
-    The rule of `torchvision.ops.roi_pool`: corners are rounded half up, both ends count, bins take floor and ceil.
+    The rule of `torchvision.ops.roi_pool`: corners are rounded, both ends count, bins take floor and ceil.
     """
-    start, end = torch.floor(low + 0.5), torch.floor(high + 0.5)
+    start, end = rounded(low), rounded(high)
     cells_of_patch = (end - start + 1).clamp(min=1)
     # a GPU divides by a plain number through its inverse, which is not exact: divide by a tensor
     step = (cells_of_patch / torch.full_like(cells_of_patch, size))[:, None]  # (P, 1)

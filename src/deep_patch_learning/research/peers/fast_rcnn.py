@@ -69,7 +69,8 @@ class FastRcnn(nn.Module):
         maps = self.backbone(batch.images, batch.sizes if batch.padded else None)
         chunk = chunk or max(len(batch.patches), 1)
         parts = zip(batch.patches.split(chunk), batch.patch_image.split(chunk), strict=True)
-        features = torch.cat([self.patch_features(self.pool(maps, patches, image)) for patches, image in parts])
+        pooled = (self.pool(maps, patches, image, batch.pixels) for patches, image in parts)
+        features = torch.cat([self.patch_features(one) for one in pooled])
         with torch.autocast(features.device.type, enabled=False):
             features = features if features.dtype == torch.float64 else features.float()
             outputs = self.discovery(features)  # (P, C + 1 + 4C)

@@ -41,7 +41,7 @@ class PlainCnn(nn.Module):
         maps = self.backbone(batch.images, batch.sizes if batch.padded else None)  # (I, D, h, w)
         if self._guard is None:
             index = torch.arange(len(maps), device=maps.device)
-            return self.patch_features(self.pool(maps, whole_boxes(batch.sizes), index))
+            return self.patch_features(self.pool(maps, whole_boxes(batch.sizes), index, batch.pixels))
         if not batch.padded:
             return self.patch_features(maps)
         cells = own_cells(batch, maps, self.backbone.stride)  # (I, 2)
