@@ -53,6 +53,7 @@ def dpl(*arguments: object, expect: int = 0) -> subprocess.CompletedProcess:
             "8 of its 8 images are in --split",
         ),
         (("train", "WORLD", "--out", "r", "--val-split", "test", "--val-share", "0.1"), "Give one of them"),
+        (("train", "WORLD", "--out", "r", "--recipe", "paper"), "none come with caffenet. Give them with --weights"),
         (("calibrate", "r", "WORLD"), "there is no such run"),
     ],
 )

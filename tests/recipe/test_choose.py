@@ -6,6 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from deep_patch_learning.common.errors import SettingError
 from deep_patch_learning.patches.prepare import Prepared
 from deep_patch_learning.recipe.choose import MOST_SAMPLES, ask, choose, in_words, samples_for, steps_for
 from deep_patch_learning.recipe.presets import modern
@@ -51,9 +52,25 @@ def test_given_steps_win(changes: list[str], options: dict[str, int], tmp_path: 
 
 @pytest.mark.parametrize("name", ["paper", "world"])
 def test_recipes_with_steps_of_their_own_keep_them(name: str, tmp_path: Path) -> None:
-    recipe, said = ask(name).sized(2_501)
-    assert recipe == choose(name, "", 0, [], {})
+    options = {"weights": "none"} if name == "paper" else {}
+    recipe, said = ask(name, options=options).sized(2_501)
+    assert recipe == choose(name, "", 0, [], options)
     assert said == ""
+
+
+@pytest.mark.parametrize(
+    ("backbone", "file"), [("caffenet", "bvlc_reference_caffenet.caffemodel"), ("vgg16-caffe", "16_layers.caffemodel")]
+)
+def test_the_paper_does_not_start_at_random_by_accident(backbone: str, file: str) -> None:
+    with pytest.raises(
+        SettingError, match=f"{file}.* --patch-layers distil. --weights none starts at random"
+    ) as caught:
+        ask("paper", options={"backbone": backbone})
+    assert "\n" not in str(caught.value)
+    for changes, options in (([], {"weights": "none"}), (["weights=none"], {}), (["model.weights=none"], {})):
+        assert ask("paper", "", 0, changes, {"backbone": backbone} | options).recipe().model.weights == ""
+    assert ask("paper", options={"backbone": "vgg16"}).recipe().model.weights == "imagenet"
+    assert ask("paper", options={"backbone": backbone, "weights": "x.caffemodel"}).recipe().model.weights
 
 
 def test_a_run_that_was_begun_keeps_its_steps(tmp_path: Path, small_prepared: Prepared) -> None:

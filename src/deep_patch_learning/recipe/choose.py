@@ -65,6 +65,8 @@ class AskedRecipe:
                 f"recipe {self.name}: leaves the convolutions of {recipe.model.backbone} as they are, and without weights they "
                 "are random. Name some with --weights, or let them learn with --set freeze_backbone=false."
             )
+        if self.name == "paper" and not recipe.model.weights and "weights" not in values:
+            raise SettingError(_no_weights(recipe.model.backbone))
         return recipe
 
     def sized(self, images: int, begun: Recipe | None = None) -> tuple[Recipe, str]:
@@ -78,6 +80,17 @@ class AskedRecipe:
             return self.recipe(begun.optimiser.steps), ""
         recipe = self.recipe(steps_for(images, self.recipe().optimiser.batch_images))
         return recipe, in_words(images, recipe)
+
+
+def _no_weights(backbone: str) -> str:
+    """Return one line on a `paper` training that would start at random: where weights come from."""
+    caffe = {"caffenet": "bvlc_reference_caffenet.caffemodel", "vgg16-caffe": "VGG_ILSVRC_16_layers.caffemodel"}
+    file = caffe.get(backbone, "FILE")
+    return (
+        f"recipe paper: starts from ImageNet weights, and none come with {backbone}. Give them with --weights {file}; or use "
+        "--backbone vgg16 or alexnet, whose weights torchvision fetches; or, with a file of convolutions alone, fill fc6 and fc7 with "
+        "--patch-layers distil. --weights none starts at random."
+    )
 
 
 def ask(
