@@ -326,6 +326,40 @@ def test_only_a_finished_run_is_calibrated_and_not_on_what_it_was_trained_on(
     assert not (run / "calibration.json").exists()
 
 
+def test_images_that_were_trained_on_are_named_and_refused_unless_forced(
+    small_world: Path, small_run: Path, tmp_path: Path
+) -> None:
+    run = tmp_path / "run"
+    shutil.copytree(small_run, run)
+    about = json.loads((run / "data.json").read_text()) | {"path": str(small_world), "split": "train"}
+    (run / "data.json").write_text(json.dumps(about))
+    train, test = read_tags(small_world, "train"), read_tags(small_world, "test")
+    first, everything = min(train.paths), len(train) + len(test)
+    for split, count in (("train", len(train)), (None, everything)):
+        with pytest.raises(RunError, match=f"was trained on {len(train)} of these {count} images") as caught:
+            dpl.calibrate(run, small_world, split=split, device="cpu")
+        assert str(first) in str(caught.value)
+        assert "\n" not in str(caught.value)
+    with pytest.raises(RunError, match="was trained on 3 of these 3 images"):
+        dpl.calibrate(run, small_world, split="train", limit=3, device="cpu")
+    assert not (run / "calibration.json").exists()
+    dpl.calibrate(run, small_world, split="test", device="cpu")
+    held_out = json.loads((run / "calibration.json").read_text())
+    dpl.calibrate(run, small_world, split="train", device="cpu", force=True)
+    assert json.loads((run / "calibration.json").read_text()) != held_out
+
+
+def test_a_training_set_that_is_gone_is_said(
+    small_world: Path, small_run: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    run = tmp_path / "run"
+    shutil.copytree(small_run, run)
+    about = json.loads((run / "data.json").read_text()) | {"path": str(tmp_path / "gone.jsonl")}
+    (run / "data.json").write_text(json.dumps(about))
+    dpl.calibrate(run, small_world, split="test", device="cpu")
+    assert "its training images cannot be read again" in " ".join(capsys.readouterr().err.split())
+
+
 def test_boxes_have_a_line_of_their_own() -> None:
     random = np.random.default_rng(0)
     labels = random.integers(0, 2, (200, 3))

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from deep_patch_learning.common import boxes as box_tools
 from deep_patch_learning.model.by_image import PatchRows, by_image, by_patch, patch_rows
-from deep_patch_learning.refinement.heads import TwoStreamHead
+from deep_patch_learning.refinement.heads import TwoStreamHead, log_probabilities
 from deep_patch_learning.refinement.losses import two_stream_loss
 
 COUNTS = st.lists(st.integers(0, 5), min_size=1, max_size=4)
@@ -102,6 +102,58 @@ def test_loss_at_the_edges_is_finite_and_images_without_patches_add_nothing() ->
     loss.backward()
     assert torch.isfinite(loss)
     assert not image.grad[1].any()
+
+
+@settings(max_examples=40, deadline=None)
+@given(COUNTS, st.integers(2, 4), st.integers(0, 10_000), st.sampled_from([1.0, 20.0]))
+def test_logarithms_are_those_of_the_probabilities(counts: list[int], classes: int, seed: int, spread: float) -> None:
+    generator = torch.Generator().manual_seed(seed)
+    rows, features = rows_of(counts), torch.randn(sum(counts), 2 * classes, generator=generator, dtype=torch.float64)
+    streams = tuple(by_image(part * spread, rows) for part in features.split(classes, dim=1))
+    found = log_probabilities(streams, rows)
+    head = TwoStreamHead(1, classes)
+    image = head.joined(streams, rows, sum(counts))[0]
+    for i, count in enumerate(counts):
+        expected = (image[i].log(), (1 - image[i]).log()) if count else (torch.zeros(classes).double(),) * 2
+        near = (1 - image[i] > 1e-9) | (count == 0)  # beyond, 1 - p itself is not exact
+        torch.testing.assert_close(found[0, i], expected[0], rtol=1e-6, atol=1e-9)
+        torch.testing.assert_close(found[1, i][near], expected[1][near], rtol=1e-4, atol=1e-9)
+
+
+def saturated(score: float, dtype: torch.dtype = torch.float32) -> tuple[torch.Tensor, torch.Tensor]:
+    """Return the raw class and detection scores of three patches that all show class 0 beyond doubt."""
+    classes = torch.tensor([[[score, 0.0, -1.0], [score, 1.0, 0.5], [score, 0.3, 0.0]]], dtype=dtype)
+    detection = torch.tensor([[[1.0, 0.0, 0.2], [0.5, 1.0, 0.0], [0.0, 0.3, 1.0]]], dtype=dtype)
+    return classes.requires_grad_(), detection.requires_grad_()
+
+
+@pytest.mark.parametrize("score", [3.0, 12.0, 30.0, 90.0, 300.0])
+@pytest.mark.parametrize("labels", [(0, 1, 0), (0, 0, 0), (1, 1, 0)])
+def test_a_class_that_is_wrong_beyond_doubt_keeps_its_gradient(score: float, labels: tuple[int, ...]) -> None:
+    rows, head = rows_of([3]), TwoStreamHead(1, 3)
+    wanted = torch.tensor([labels])
+
+    def loss_of(*streams: torch.Tensor) -> torch.Tensor:
+        image = head.joined(streams, rows, 3)[0]
+        return two_stream_loss(image, wanted, "sum", "ignore", None, log_probabilities(streams, rows))
+
+    streams, exact = saturated(score), saturated(score, torch.float64)
+    found = torch.autograd.grad(loss_of(*streams), streams)
+    expected = torch.autograd.grad(loss_of(*exact), exact)
+    for one, other in zip(found, expected, strict=True):
+        torch.testing.assert_close(one.double(), other, rtol=1e-3, atol=1e-4)
+    if labels[0] == 0:
+        assert found[0][..., 0].sum() > 0.5  # as of a logit that is wrong
+    assert torch.autograd.gradcheck(loss_of, exact)
+
+
+def test_logarithms_change_nothing_where_no_probability_is_near_its_end() -> None:
+    torch.manual_seed(0)
+    streams, rows = (torch.randn(2, 4, 3), torch.randn(2, 4, 3)), rows_of([4, 4])
+    image = TwoStreamHead(1, 3).joined(streams, rows, 8)[0]
+    labels = torch.tensor([[1, 0, -1], [0, 1, 0]])
+    plain = two_stream_loss(image, labels, "mean", "ignore")
+    assert torch.equal(plain, two_stream_loss(image, labels, "mean", "ignore", None, log_probabilities(streams, rows)))
 
 
 @settings(max_examples=30, deadline=None)

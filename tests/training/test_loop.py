@@ -133,11 +133,10 @@ def test_two_passes_equal_one_of_both_images(
 def test_a_pass_that_does_not_fit_the_memory_is_taken_in_halves(
     small_prepared: Prepared, small_recipe: Recipe, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """The gradient stays that of the whole step, also of what was begun before the memory ran out."""
+    """The gradient stays that of the whole step, dropout too, also of what was begun before the memory ran out."""
     recipe = small_recipe.replace(scales=(96,), steps=3, images_per_micro_batch=4, warmup_steps=1)
-    short, plain = (trainer(small_prepared, recipe, tmp_path / name) for name in ("short", "plain"))
-    plain.recipe = recipe.replace(images_per_micro_batch=2)
-    plain.plan.recipe = plain.recipe
+    short, plain, undropped = (trainer(small_prepared, recipe, tmp_path / name) for name in ("short", "plain", "p0"))
+    undropped.bare.patch_features.dropout.p = 0.0
     terms, refused = short.terms, []
 
     def refuse(batch: object, labels: torch.Tensor, samples: list) -> dict[str, torch.Tensor]:
@@ -151,10 +150,104 @@ def test_a_pass_that_does_not_fit_the_memory_is_taken_in_halves(
     short.terms = refuse  # type: ignore[method-assign]
     assert short.fit()
     assert plain.fit()
-    assert refused == [4, 4, 4]
-    assert same_weights(tmp_path / "short" / "weights.safetensors", tmp_path / "plain" / "weights.safetensors")
+    assert undropped.fit()
+    assert refused == [4]  # the smaller size is kept
+    whole, halved, other = (made.bare.state_dict() for made in (plain, short, undropped))
+    for name, tensor in whole.items():
+        torch.testing.assert_close(halved[name], tensor, rtol=1e-4, atol=1e-5, msg=name)
+    assert not torch.allclose(whole["patch_features.fc7.weight"], other["patch_features.fc7.weight"], atol=1e-4)
     said = capsys.readouterr().err
-    assert said.count("a micro-batch of 4 images does not fit the device's memory: it is halved") == 1
+    assert said.count("a micro-batch of 4 images does not fit the device's memory: it is halved from now on") == 1
+
+
+def test_halves_of_halves_drop_what_the_whole_micro_batch_does(
+    small_prepared: Prepared, small_recipe: Recipe, tmp_path: Path
+) -> None:
+    made = trainer(
+        small_prepared, small_recipe.replace(images_per_micro_batch=4, patches_per_sample=0), tmp_path / "run"
+    )
+    (whole,) = made._prepare(0)
+    layer = made.bare.patch_features.dropout
+    layer.train()
+    made._seed_dropout(whole)
+    ones = torch.ones(len(whole.layout.patches), 7)
+    expected = [layer(ones), layer(ones)]  # fc6, then fc7
+    for most in (2, 1):
+        made._most_images = most
+        parts = made._that_fit([whole])
+        assert [len(one.samples) for one in parts] == [most] * (4 // most)
+        found = []
+        for one in parts:
+            made._seed_dropout(one)
+            ones = torch.ones(len(one.layout.patches), 7)
+            found.append((layer(ones), layer(ones)))
+        for number in (0, 1):
+            assert torch.equal(torch.cat([pair[number] for pair in found]), expected[number])
+
+
+def test_looking_for_infinities_copies_no_layer(small_prepared: Prepared, small_recipe: Recipe, tmp_path: Path) -> None:
+    from torch.utils._python_dispatch import TorchDispatchMode
+
+    made = trainer(small_prepared, small_recipe, tmp_path / "run")
+    known = {parameter.untyped_storage().data_ptr() for parameter in made.bare.parameters()}
+    largest = 0
+
+    class Watch(TorchDispatchMode):
+        def __torch_dispatch__(self, func, types, args=(), kwargs=None):  # type: ignore[no-untyped-def]
+            nonlocal largest
+            found = func(*args, **(kwargs or {}))
+            for each in found if isinstance(found, tuple | list) else (found,):
+                if isinstance(each, torch.Tensor) and each.untyped_storage().data_ptr() not in known:
+                    largest = max(largest, each.numel())
+            return found
+
+    with Watch():
+        made._must_be_finite()
+    assert 0 < largest <= 4 * len(known)  # two ends of each, and what is stacked of them
+    for wrong in (float("nan"), float("inf"), -float("inf")):
+        with torch.no_grad():
+            weight = made.bare.patch_features.fc6.weight
+            before = weight[3, 5].item()
+            weight[3, 5] = wrong
+        with pytest.raises(TrainingError, match="no longer finite"):
+            made._must_be_finite()
+        with torch.no_grad():
+            weight[3, 5] = before
+    made._must_be_finite()
+
+
+def test_the_scale_of_gradients_in_half_precision_is_resumed(
+    small_prepared: Prepared, small_recipe: Recipe, tmp_path: Path
+) -> None:
+    first, second = (trainer(small_prepared, small_recipe, tmp_path / "run") for _ in range(2))
+    first.scaler = torch.amp.GradScaler("cpu", init_scale=2.0**12, growth_interval=3)
+    weight = torch.nn.Parameter(torch.ones(2))
+    optimiser = torch.optim.SGD([weight], lr=0.1)
+    for factor in (1.0, float("inf"), 1.0, 1.0):  # the second step overflows: the scale is halved
+        optimiser.zero_grad()
+        first.scaler.scale((weight * factor).sum()).backward()
+        first.scaler.step(optimiser)
+        first.scaler.update()
+    state = first.scaler.state_dict()
+    assert (state["scale"], state["_growth_tracker"]) == (2.0**11, 2)
+    first.run.begin(small_recipe, small_prepared.images, {})
+    first.save()
+    second.scaler = torch.amp.GradScaler("cpu", init_scale=2.0**16, growth_interval=3)
+    second.resume()
+    assert second.scaler.state_dict() == state
+    # a checkpoint of an earlier version has none
+    first.scaler = None
+    first.save()
+    second.resume()
+    assert second.scaler.state_dict() == state
+
+
+def test_the_scaler_is_that_of_the_precision(small_prepared: Prepared, small_recipe: Recipe, tmp_path: Path) -> None:
+    made = trainer(small_prepared, small_recipe, tmp_path / "run")
+    assert made.scaler is None
+    from lightning_fabric.plugins.precision import MixedPrecision
+
+    assert isinstance(MixedPrecision("16-mixed", "cuda").scaler, torch.amp.GradScaler)  # the attribute that is read
 
 
 def test_one_image_too_large_for_the_memory_is_a_clear_error(

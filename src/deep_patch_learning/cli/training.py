@@ -150,11 +150,12 @@ def calibrate(
     split: Split = None,
     limit: Limit = None,
     workers: Workers = None,
+    force: Annotated[bool, typer.Option("--force", help="Also on images that the run was trained on.")] = False,
 ) -> None:
     """Fit the probabilities and thresholds of a run to tags that it was not trained on."""
     from deep_patch_learning.commands.calibrate import calibrate as command
 
-    found = command(run, data, split=split, limit=limit, device=device, workers=workers)
+    found = command(run, data, split=split, limit=limit, device=device, workers=workers, force=force)
     if as_json:
         print_json(found.as_dict())
 

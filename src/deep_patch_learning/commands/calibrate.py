@@ -3,9 +3,10 @@
 from pathlib import Path
 from typing import Any
 
-from deep_patch_learning.common.errors import RunError
+from deep_patch_learning.common.errors import DplError, RunError
 from deep_patch_learning.common.progress import console
-from deep_patch_learning.data.dataset import limited
+from deep_patch_learning.data.dataset import TaggedImages, limited
+from deep_patch_learning.data.holdout import read_apart
 from deep_patch_learning.data.readers.read import read_tags
 from deep_patch_learning.inference.calibration import Calibration, calibrate_predictions, write_calibration
 from deep_patch_learning.inference.loading import load
@@ -24,27 +25,57 @@ def calibrate(
     limit: int | None = None,
     device: str = "auto",
     workers: int | None = None,
+    force: bool = False,
 ) -> Calibration:
     """Return the calibration of a finished run, fitted to the tags of `data` and written into the run folder.
 
-    The images must be others than the run was trained on. A calibration that was there before is replaced.
+    The images must be others than the run was trained on, unless `force` is set. A calibration that was there before is
+    replaced.
     """
     folder = RunFolder(run)
     images = limited(read_tags(Path(data), split, classes=folder.describe()["classes"]), limit)
+    if not force:
+        must_be_others(folder, images)
     prepared = prepare(images, recipe_patches(Recipe.load(folder.config)), workers=workers)
     source = {"path": str(Path(data).resolve()), "split": split, "limit": limit}
-    return calibrate_run(run, prepared, source, None if device == "auto" else device)
+    return calibrate_run(run, prepared, source, None if device == "auto" else device, force)
+
+
+def must_be_others(run: RunFolder, images: TaggedImages) -> None:
+    """Raise `RunError` if the run was trained on any of the images; its training set is read again from where it was."""
+    about = run.describe()
+    if not about.get("path"):
+        return
+    try:
+        options = {key: about.get(key) for key in ("split", "val_split", "val_share", "limit")}
+        trained, _ = read_apart(Path(about["path"]), seed=Recipe.load(run.config).machine.seed, **options)
+    except DplError as error:
+        said = f"{run.folder}: its training images cannot be read again, so that shared ones are not noticed ({error})"
+        console.print(said, markup=False, soft_wrap=True, style="yellow")
+        return
+    known = {path.resolve() for path in trained.paths}
+    shared = [path for path in images.paths if path.resolve() in known]
+    if shared:
+        raise RunError(
+            f"{run.folder}: was trained on {len(shared)} of these {len(images)} images, such as {min(shared)}, and its scores on "
+            "them are too high. Give others with --split, or insist with --force."
+        )
 
 
 def calibrate_run(
-    folder: str | Path, held_out: Prepared, source: dict[str, Any] | None = None, device: str | None = None
+    folder: str | Path,
+    held_out: Prepared,
+    source: dict[str, Any] | None = None,
+    device: str | None = None,
+    force: bool = False,
 ) -> Calibration:
     """Return the calibration of a finished run, fitted on held-out images and written into its folder.
 
-    `source` says in the file where the images come from. A calibration that was there before is replaced.
+    `source` says in the file where the images come from. A calibration that was there before is replaced. With `force` they
+    may be those that the run was trained on.
     """
     run = RunFolder(folder)
-    if run.describe()["fingerprint"] == fingerprint(held_out.images):
+    if not force and run.describe()["fingerprint"] == fingerprint(held_out.images):
         raise RunError(f"{folder}: was trained on these very images. Give others with --split.")
     if not run.weights.exists():
         raise RunError(

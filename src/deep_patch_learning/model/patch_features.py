@@ -8,6 +8,25 @@ from deep_patch_learning.model.backbone import freeze_norms
 from deep_patch_learning.model.kernels.fused import run
 
 
+class PartDropout(nn.Dropout):
+    """Dropout that can drop from some rows of a batch what it would drop from them in the whole batch.
+
+    `part` maps the number of rows that come to the first of them and the number of all; empty: the whole batch comes.
+    """
+
+    def __init__(self, p: float = 0.5) -> None:
+        super().__init__(p)
+        self.part: dict[int, tuple[int, int]] = {}
+
+    def forward(self, features: Tensor) -> Tensor:
+        """Return the features (P, K) with a share of `p` of them at 0 and the others scaled up, in training."""
+        if not self.training or len(features) not in self.part:
+            return super().forward(features)
+        first, rows = self.part[len(features)]
+        kept = F.dropout(features.new_ones(rows, *features.shape[1:]), self.p)
+        return features * kept[first : first + len(features)]
+
+
 class FullyConnected(nn.Module):
     """fc6 and fc7 with ReLU and dropout, as in AlexNet and VGG16. Both heads read the same dropped-out fc7."""
 
@@ -15,7 +34,7 @@ class FullyConnected(nn.Module):
         super().__init__()
         self.fc6 = nn.Linear(inputs, hidden)
         self.fc7 = nn.Linear(hidden, width)
-        self.dropout = nn.Dropout(dropout)
+        self.dropout = PartDropout(dropout)
         self.width = width
 
     def forward(self, pooled: Tensor) -> Tensor:

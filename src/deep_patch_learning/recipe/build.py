@@ -14,6 +14,7 @@ from deep_patch_learning.model.classification import PAPER_BANDS, PROGRAM_BANDS,
 from deep_patch_learning.model.discovery import DiscoveryHead
 from deep_patch_learning.model.kernels.fused import fold_norms
 from deep_patch_learning.model.network import ALL_HEADS, DeepPatchNet
+from deep_patch_learning.model.optimiser import CaffeSGD
 from deep_patch_learning.model.pooling import SpatialPyramidPooling
 from deep_patch_learning.patches import generator
 from deep_patch_learning.patches.generator import PatchGenerator
@@ -177,6 +178,8 @@ def recipe_optimiser(network: nn.Module, recipe: Recipe, fused: bool = False) ->
     parameters: list[dict[str, Any]] = [
         {"params": members, "factor": factor, "weight_decay": decay} for (factor, decay), members in groups.items()
     ]
+    if settings.optimiser == "sgd" and settings.momentum_convention == "caffe":
+        return CaffeSGD(parameters, settings.learning_rate, settings.momentum)
     if settings.optimiser == "sgd":
         return torch.optim.SGD(parameters, lr=settings.learning_rate, momentum=settings.momentum, fused=fused)
     return torch.optim.AdamW(parameters, lr=settings.learning_rate, fused=fused)

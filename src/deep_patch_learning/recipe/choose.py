@@ -88,7 +88,7 @@ def _no_weights(backbone: str) -> str:
     file = caffe.get(backbone, "FILE")
     return (
         f"recipe paper: starts from ImageNet weights, and none come with {backbone}. Give them with --weights {file}; or use "
-        "--backbone vgg16 or alexnet, whose weights torchvision fetches; or, with a file of convolutions alone, fill fc6 and fc7 with "
+        "--backbone vgg16 or alexnet, whose weights torchvision fetches; or, with convolutions alone, fill fc6 and fc7 with "
         "--patch-layers distil. --weights none starts at random."
     )
 

@@ -21,6 +21,7 @@ def paper(backbone: str = "caffenet", steps: int = 40_000) -> Recipe:
         steps=steps,
         head_first_steps=steps // 8 if backbone.startswith("vgg16") else 0,
         drops=(steps * 3 // 4,),
+        momentum_convention="caffe",
     )
 
 

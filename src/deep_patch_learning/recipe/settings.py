@@ -147,6 +147,7 @@ class OptimiserSettings(SettingGroup):
         "schedule": Schedule,
         "reduction": Reduction,
         "unknown": Unknown,
+        "momentum_convention": MomentumConvention,
     }
     at_least_one = ("steps", "batch_images", "images_per_micro_batch")
     not_negative = ("head_first_steps", "warmup_steps", "weight_decay", "clip_norm", "momentum", "frozen_stages")
@@ -156,6 +157,7 @@ class OptimiserSettings(SettingGroup):
     head_learning_rate: float = 1.0  # factor for the heads
     bias_learning_rate: float = 2.0  # factor for biases, which have no weight decay
     momentum: float = 0.9
+    momentum_convention: MomentumConvention = "torch"  # of sgd; caffe: the learning rate is inside the momentum
     weight_decay: float = 5e-4
     clip_norm: float = 0.0  # 0: no clipping
     schedule: Schedule = "steps"

@@ -5,6 +5,7 @@ As in OICR (Tang et al., 2017). `seeds.py` and `targets.py` turn scores and tags
 
 from typing import NamedTuple, cast
 
+import torch
 from torch import Tensor, nn
 
 from deep_patch_learning.model.by_image import PatchRows, by_image, by_patch
@@ -16,7 +17,8 @@ class RefinementScores(NamedTuple):
 
     `image` (I, C) the two-stream head's probability of each class and `shares` (P, C) each patch's share of it; `heads`
     (P, K, C + 1) the raw scores of K classifiers, background last; `probabilities` (P, C) the mean of their probabilities,
-    by which boxes are ranked; `offsets` (P, 4) from each patch to the object on it, where boxes are regressed.
+    by which boxes are ranked; `offsets` (P, 4) from each patch to the object on it, where boxes are regressed. `image_logs`
+    (2, I, C), where gradients are computed: the logarithms of `image` and of 1 - `image`, exact where these round to 0.
     """
 
     image: Tensor
@@ -24,6 +26,7 @@ class RefinementScores(NamedTuple):
     heads: Tensor
     probabilities: Tensor
     offsets: Tensor | None
+    image_logs: Tensor | None = None
 
 
 class HiddenLayer(nn.Sequential):
@@ -78,10 +81,15 @@ class Refinement(nn.Module):
     def forward(self, features: Tensor, rows: PatchRows) -> RefinementScores:
         """Return the scores from patch features (P, K)."""
         hidden = self.hidden(features)  # (P, H)
-        image, shares = self.two_stream(hidden, rows)  # (I, C), (P, C)
+        streams = self.two_stream.streams(hidden, rows)
+        image, shares = self.two_stream.joined(streams, rows, len(hidden))  # (I, C), (P, C)
+        # of a single class the probability is always 1, whatever the scores
+        learns = torch.is_grad_enabled() and image.shape[1] > 1
+        logs = log_probabilities(streams, rows) if learns else None  # (2, I, C)
         heads = self.classifiers(hidden).view(-1, *self.shape)  # (P, K, C + 1)
         offsets = None if self.regressor is None else self.regressor(hidden)  # (P, 4)
-        return RefinementScores(image, shares, heads, heads.detach().softmax(dim=2)[..., :-1].mean(dim=1), offsets)
+        probabilities = heads.detach().softmax(dim=2)[..., :-1].mean(dim=1)  # (P, C)
+        return RefinementScores(image, shares, heads, probabilities, offsets, logs)
 
 
 class TwoStreamHead(nn.Module):
@@ -104,10 +112,42 @@ class TwoStreamHead(nn.Module):
 
         An image without patches gets 0.
         """
-        classes = by_image(self.class_stream(features), rows).softmax(dim=2)  # (I, M, C)
-        detection = by_image(self.detection_stream(features), rows)  # (I, M, C)
-        shares = classes * softmax_over_patches(detection, rows)
-        return shares.sum(dim=1), by_patch(shares, rows, len(features))
+        return self.joined(self.streams(features, rows), rows, len(features))
+
+    def streams(self, features: Tensor, rows: PatchRows) -> tuple[Tensor, Tensor]:
+        """Return the raw scores of both streams, of classes and of detection, (I, M, C) each."""
+        return by_image(self.class_stream(features), rows), by_image(self.detection_stream(features), rows)
+
+    def joined(self, streams: tuple[Tensor, Tensor], rows: PatchRows, patches: int) -> tuple[Tensor, Tensor]:
+        """Return image probabilities (I, C) and each patch's share of them (P, C) from the raw scores of both streams."""
+        shares = streams[0].softmax(dim=2) * softmax_over_patches(streams[1], rows)  # (I, M, C)
+        return shares.sum(dim=1), by_patch(shares, rows, patches)
+
+
+FAR = 1e3  # in logarithms: below everything, and yet a number
+
+
+def log_probabilities(streams: tuple[Tensor, Tensor], rows: PatchRows) -> Tensor:
+    """Return the logarithms of the image probabilities and of their complements, (2, I, C), from the raw scores of both streams.
+
+    Computed without leaving logarithms, they and their gradients stay exact where a probability rounds to 0 or 1. 0 for an image
+    without patches.
+    """
+    classes, detection = streams
+    images, most, count = classes.shape
+    if not most:
+        return classes.new_zeros(2, images, count)
+    there = rows.there[..., None]  # (I, M, 1)
+    class_logs = classes.log_softmax(dim=2)  # (I, M, C)
+    # a class other than a patch's first has at most a half; the first one's complement is the sum of the others
+    first = torch.zeros_like(classes, dtype=torch.bool).scatter(2, classes.argmax(dim=2, keepdim=True), True)
+    others = class_logs.masked_fill(first, -FAR).logsumexp(dim=2, keepdim=True)  # (I, M, 1)
+    rest = torch.log1p(-class_logs.masked_fill(first, -FAR).exp())
+    complements = torch.where(first, others, rest)  # (I, M, C)
+    detection_logs = detection.masked_fill(~there, -FAR).log_softmax(dim=1)
+    both = torch.stack((class_logs, complements)) + detection_logs  # (2, I, M, C)
+    found = both.masked_fill(~there, -FAR).logsumexp(dim=2)
+    return found.masked_fill(~rows.there.any(dim=1)[:, None], 0)
 
 
 def softmax_over_patches(values: Tensor, rows: PatchRows) -> Tensor:

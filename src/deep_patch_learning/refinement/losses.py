@@ -105,17 +105,33 @@ class RefinedLosses:
         if not batch.counts or 0 in batch.counts:
             there = torch.zeros(len(labels), device=labels.device).index_fill(0, batch.patch_image, 1)  # (I,)
         reduction, unknown = self.heads.reduction, self.heads.unknown
-        image = two_stream_loss(scores.refinement.image, labels, reduction, unknown, there)
+        found = scores.refinement
+        image = two_stream_loss(found.image, labels, reduction, unknown, there, found.image_logs)
         return terms | {"two_stream": image} | refinement
 
 
-def two_stream_loss(image: Tensor, labels: Tensor, reduction: str, unknown: str, there: Tensor | None = None) -> Tensor:
+EXACT_BELOW = 1e-3  # a complement below it has lost digits, and at 1 - 1 all of them, with its gradient
+
+
+def two_stream_loss(
+    image: Tensor,
+    labels: Tensor,
+    reduction: str,
+    unknown: str,
+    there: Tensor | None = None,
+    logs: Tensor | None = None,
+) -> Tensor:
     """Return the cross entropy of probabilities (I, C) and labels (I, C), averaged over the images of the batch.
 
-    As `tag_loss`, of probabilities. Images without patches, not `there` (I,), add nothing.
+    As `tag_loss`, of probabilities. Images without patches, not `there` (I,), add nothing. With `logs` (2, I, C) of the
+    probabilities and their complements, small ones are taken from there: a class that is wrong beyond doubt keeps its gradient.
     """
     # torch's own function raises where a sum of shares is just above 1 or NaN
-    loss = -torch.where(labels == 1, image, 1 - image).clamp(min=1e-30).log()  # (I, C)
+    right = torch.where(labels == 1, image, 1 - image)  # (I, C)
+    loss = -right.clamp(min=1e-30).log()
+    if logs is not None:
+        small = right < torch.where(labels == 1, 1e-30, EXACT_BELOW)
+        loss = torch.where(small, -torch.where(labels == 1, logs[0], logs[1]), loss)
     if unknown == "ignore":
         loss = loss * (labels != -1)
     if there is not None:

@@ -12,8 +12,14 @@ from deep_patch_learning.common.atomic_files import written_whole
 from deep_patch_learning.common.errors import RunError
 
 
-def save_checkpoint(path: Path, step: int, network: nn.Module, optimiser: torch.optim.Optimizer | None = None) -> None:
-    """Write the state after `step` steps. Without an optimiser, the weights alone."""
+def save_checkpoint(
+    path: Path,
+    step: int,
+    network: nn.Module,
+    optimiser: torch.optim.Optimizer | None = None,
+    scaler: torch.amp.GradScaler | None = None,
+) -> None:
+    """Write the state after `step` steps. Without an optimiser, the weights alone; `scaler` is that of half precision."""
     tensors = {f"network.{name}": tensor for name, tensor in network.state_dict().items()}
     numbers: dict[str, float] = {}
     if optimiser is not None:
@@ -26,11 +32,23 @@ def save_checkpoint(path: Path, step: int, network: nn.Module, optimiser: torch.
     whole = {name: tensor.detach().cpu().contiguous() for name, tensor in tensors.items()}
     try:
         with written_whole(path) as part:
-            save_file(whole, part, metadata={"step": str(step), "numbers": json.dumps(numbers)})
+            save_file(whole, part, metadata={"step": str(step), "numbers": json.dumps(numbers), **_of_scaler(scaler)})
     except (OSError, SafetensorError) as error:
         raise RunError(
             f"{path}: could not be written ({error}). What was saved before it is whole; make room and repeat."
         ) from None
+
+
+def _of_scaler(scaler: torch.amp.GradScaler | None) -> dict[str, str]:
+    return {} if scaler is None else {"scaler": json.dumps(scaler.state_dict())}
+
+
+def restore_scaler(scaler: torch.amp.GradScaler, path: Path) -> None:
+    """Put the stored scale of gradients, and the steps since it last changed, back; earlier versions did not store them."""
+    with safe_open(path, "pt") as stored:
+        state = json.loads((stored.metadata() or {}).get("scaler", "{}"))
+    if state:
+        scaler.load_state_dict(state)
 
 
 def read_checkpoint(path: Path) -> tuple[int, dict[str, Tensor], dict[str, float]]:

@@ -18,7 +18,7 @@ from deep_patch_learning.data.batch import Batch, render
 from deep_patch_learning.model.backbone import Backbone
 from deep_patch_learning.model.backbones.registry import usual_weights
 from deep_patch_learning.model.backbones.weights import FilledLayers
-from deep_patch_learning.model.patch_features import FullyConnected
+from deep_patch_learning.model.patch_features import FullyConnected, PartDropout
 from deep_patch_learning.patches.prepare import Prepared
 from deep_patch_learning.recipe.build import build_network, seeded
 from deep_patch_learning.recipe.recipe import Recipe
@@ -92,7 +92,7 @@ class NormedLayers(nn.Module):
             nn.init.zeros_(layer.bias)
         norm = nn.BatchNorm1d if batch_norm else nn.Identity
         self.norm6, self.norm7 = norm(self.fc6.out_features), norm(self.fc7.out_features)
-        self.dropout = nn.Dropout(dropout)
+        self.dropout = PartDropout(dropout)
         self.width = layers.width
 
     def forward(self, pooled: Tensor) -> Tensor:
@@ -226,8 +226,9 @@ class DistilTrainer(Trainer):
         self.network.eval()
         same, cosine = [], []
         for step in range(self.recipe.total_steps, self.recipe.total_steps + steps):
-            for layout, _, samples in self._prepare(step):
-                batch = render(layout, [self.images[sample.image] for sample in samples], self.fabric.device)
+            for micro_batch in self._prepare(step):
+                images = [self.images[sample.image] for sample in micro_batch.samples]
+                batch = render(micro_batch.layout, images, self.fabric.device)
                 said, taught = self.network(batch), teach(self.teacher, batch, self.settings.crop)
                 same.append((said.logits.argmax(1) == taught.logits.argmax(1)).float())
                 cosine.append(F.cosine_similarity(said.features.float(), taught.features, dim=1))

@@ -18,10 +18,17 @@ from deep_patch_learning.data.batch import Batch, Layout, lay_out, render, shape
 from deep_patch_learning.data.store import ImageStore, prefetch
 from deep_patch_learning.model.backbone import Backbone
 from deep_patch_learning.model.backbones.weights import FilledLayers
+from deep_patch_learning.model.patch_features import PartDropout
 from deep_patch_learning.patches.prepare import Prepared
 from deep_patch_learning.recipe.build import build_network, recipe_losses, recipe_optimiser, seeded
 from deep_patch_learning.recipe.recipe import Recipe
-from deep_patch_learning.runs.checkpoint import read_checkpoint, restore_network, restore_optimiser, save_checkpoint
+from deep_patch_learning.runs.checkpoint import (
+    read_checkpoint,
+    restore_network,
+    restore_optimiser,
+    restore_scaler,
+    save_checkpoint,
+)
 from deep_patch_learning.runs.folder import RunFolder
 from deep_patch_learning.training.process import Ranks, TrainingOptions, make_fabric, set_up_process, stop_flag
 from deep_patch_learning.training.samples import Sample, SamplePlan, draw_patches
@@ -30,12 +37,35 @@ if TYPE_CHECKING:
     from deep_patch_learning.training.early_stopping import HeldOut
 
 
+class Planned(NamedTuple):
+    """Which micro-batch of its step samples belong to, and which of its patches and images are theirs.
+
+    Differs from the samples themselves where a micro-batch did not fit the memory and was halved.
+    """
+
+    number: int
+    first_patch: int
+    patches: int
+    first_image: int
+    images: int
+
+
 class MicroBatch(NamedTuple):
     """Samples that go through the network together: all but their pixels."""
 
     layout: Layout
     labels: Tensor
     samples: list[Sample]
+    planned: Planned
+
+    @property
+    def dropout_part(self) -> dict[int, tuple[int, int]]:
+        """The rows of patches or images that dropout sees, by their number (see `PartDropout`); empty: all that were planned."""
+        planned, patches, images = self.planned, len(self.layout.patches), len(self.samples)
+        if images == planned.images:
+            return {}
+        of_images = {images: (planned.first_image, planned.images)}
+        return of_images | {patches: (planned.first_patch, planned.patches)}
 
 
 @dataclass(frozen=True)
@@ -91,10 +121,14 @@ class Trainer:
         if on_gpu:
             self.bare.to(memory_format=torch.channels_last)
         self.network, self.optimiser = self.fabric.setup(self.bare, recipe_optimiser(self.bare, recipe, fused=on_gpu))
+        # half precision needs one, so that small gradients do not vanish; other formats have none
+        self.scaler: torch.amp.GradScaler | None = getattr(self.fabric._precision, "scaler", None)
         self.step = 0
         self.ends_early = held_out is not None and held_out.has_fallen
         self._since_log: list[dict[str, Tensor]] = []
         self._said: set[str] = set()
+        self._most_images: int | None = None  # of a micro-batch, once a larger one did not fit the memory
+        self._dropouts = [layer for layer in self.bare.modules() if isinstance(layer, PartDropout)]
         self._logged_at, self._started = 0, time.monotonic()
 
     def resume(self) -> int:
@@ -103,6 +137,8 @@ class Trainer:
             self.step, tensors, numbers = read_checkpoint(self.run.checkpoint)
             restore_network(self.bare, tensors, self.run.checkpoint)
             restore_optimiser(self.optimiser, tensors, numbers)
+            if self.scaler is not None:
+                restore_scaler(self.scaler, self.run.checkpoint)
         self.ranks.wait()  # until all have read what the first may soon write over
         if self.ranks.first:
             self.run.cut_log(self.step)
@@ -180,18 +216,20 @@ class Trainer:
         """Write a checkpoint of this moment, unless the losses since the last one are not finite."""
         self._must_be_finite()
         if self.ranks.first:
-            save_checkpoint(self.run.checkpoint, self.step, self.bare, self.optimiser)
+            save_checkpoint(self.run.checkpoint, self.step, self.bare, self.optimiser, self.scaler)
 
     def _prepare(self, step: int) -> list[MicroBatch]:
-        return [self._lay_out(samples) for samples in self.ranks.own(self.plan.micro_batches_of(step))]
+        own = self.ranks.own(self.plan.micro_batches_of(step))
+        return [self._lay_out(samples, self.ranks.number(number)) for number, samples in enumerate(own)]
 
-    def _lay_out(self, samples: list[Sample]) -> MicroBatch:
+    def _lay_out(self, samples: list[Sample], number: int) -> MicroBatch:
         patches = [self.patches_of(sample) for sample in samples]
         originals = [_size(self.images[sample.image]) for sample in samples]
         flips = [sample.flip for sample in samples]
         layout = lay_out(originals, patches, samples[0].scale, flips, self.recipe.data.shapes)
         labels = self.labels[[sample.image for sample in samples]]
-        return MicroBatch(_pinned(layout, self.fabric.device), labels, samples)
+        planned = Planned(number, 0, len(layout.patches), 0, len(samples))
+        return MicroBatch(_pinned(layout, self.fabric.device), labels, samples, planned)
 
     def patches_of(self, sample: Sample) -> np.ndarray:
         """Return the patches that a sample uses, in pixels of the image."""
@@ -205,18 +243,19 @@ class Trainer:
         for group in self.optimiser.param_groups:
             group["lr"] = self.recipe.rate_at(self.step) * group["factor"]
         logged = len(self._since_log)
+        micro_batches = self._that_fit(micro_batches)
         while True:
             try:
-                for number, micro_batch in enumerate(micro_batches):
-                    # dropout is seeded by the step, so that a resumed run drops what the unbroken one did
-                    torch.manual_seed(_dropout_seed(self.recipe.machine.seed, self.step, self.ranks.number(number)))
+                for micro_batch in micro_batches:
+                    self._seed_dropout(micro_batch)
                     with self.fabric.no_backward_sync(self.network, enabled=self.ranks.size > 1):
                         self._add_gradient(micro_batch)
                 break
             except torch.cuda.OutOfMemoryError as error:
                 why = str(error)
             del self._since_log[logged:]
-            micro_batches = self._halved(micro_batches, why)
+            self._expect_less(micro_batches, why)
+            micro_batches = self._that_fit(micro_batches)
         self.ranks.add_gradients(self.bare.parameters())
         if self.recipe.optimiser.clip_norm:
             self.fabric.clip_gradients(
@@ -228,15 +267,24 @@ class Trainer:
 
     def _add_gradient(self, micro_batch: MicroBatch) -> None:
         """Add the gradient of one micro-batch."""
-        layout, labels, samples = micro_batch
-        batch = render(layout, [self.images[sample.image] for sample in samples], self.fabric.device)
+        labels, samples = micro_batch.labels, micro_batch.samples
+        batch = render(micro_batch.layout, [self.images[sample.image] for sample in samples], self.fabric.device)
         terms = self.terms(batch, labels.to(self.fabric.device, non_blocking=True), samples)
         share = len(labels) / self.recipe.optimiser.batch_images
         self.fabric.backward(torch.stack(list(terms.values())).sum() * share)
         self._since_log.append({name: term.detach() * share for name, term in terms.items()})
 
-    def _halved(self, micro_batches: list[MicroBatch], why: str) -> list[MicroBatch]:
-        """Return the micro-batches of a step, each in two, and forget the gradients so far."""
+    def _seed_dropout(self, micro_batch: MicroBatch) -> None:
+        """Seed dropout by the step and the planned micro-batch.
+
+        A resumed run drops what the unbroken one did, and the halves of a micro-batch what the whole one would.
+        """
+        torch.manual_seed(_dropout_seed(self.recipe.machine.seed, self.step, micro_batch.planned.number))
+        for layer in self._dropouts:
+            layer.part = micro_batch.dropout_part
+
+    def _expect_less(self, micro_batches: list[MicroBatch], why: str) -> None:
+        """Halve the most images of a micro-batch, from now on, and forget the gradients so far."""
         self.optimiser.zero_grad(set_to_none=True)
         torch.cuda.empty_cache()
         largest = max(len(one.samples) for one in micro_batches)
@@ -246,15 +294,33 @@ class Trainer:
                 f"the device's memory does not hold one image with {patches} patches ({why.split('.')[0]}). "
                 f"Use fewer, --set patches_per_sample={max(patches // 2, 1)}, or smaller --scales."
             )
-        self._say_once(f"a micro-batch of {largest} images does not fit the device's memory: it is halved")
-        whole = [one.samples for one in micro_batches]
-        halves = [half for samples in whole for half in (samples[: len(samples) // 2], samples[len(samples) // 2 :])]
-        return [self._lay_out(half) for half in halves if half]
+        self._most_images = -(-largest // 2)
+        self._say_once(f"a micro-batch of {largest} images does not fit the device's memory: it is halved from now on")
+
+    def _that_fit(self, micro_batches: list[MicroBatch]) -> list[MicroBatch]:
+        """Return the micro-batches of a step, halved until none has more images than are known to fit the memory."""
+        most = self._most_images
+        if most is None:
+            return micro_batches
+        found = []
+        for one in micro_batches:
+            found += [one] if len(one.samples) <= most else self._that_fit(self._halves(one))
+        return found
+
+    def _halves(self, micro_batch: MicroBatch) -> list[MicroBatch]:
+        """Return a micro-batch in two, which know their places in it."""
+        middle, planned, found = len(micro_batch.samples) // 2, micro_batch.planned, []
+        for samples in (micro_batch.samples[:middle], micro_batch.samples[middle:]):
+            half = self._lay_out(samples, planned.number)
+            found.append(half._replace(planned=planned))
+            patches, images = planned.first_patch + len(half.layout.patches), planned.first_image + len(samples)
+            planned = planned._replace(first_patch=patches, first_image=images)
+        return found
 
     def _say_once(self, words: str) -> None:
         if words not in self._said:
             self._said.add(words)
-            console.print(words, markup=False, style="yellow")
+            console.print(words, markup=False, soft_wrap=True, style="yellow")
 
     def terms(self, batch: Batch, labels: Tensor, samples: Sequence[Sample]) -> dict[str, Tensor]:
         """Return the named loss terms of one micro-batch; their sum is what training minimises."""
@@ -281,9 +347,9 @@ class Trainer:
 
     def _must_be_finite(self) -> None:
         losses = [term for terms in self._since_log for term in terms.values()]
-        # a sum is finite only if every number in it is
-        sums = losses + [parameter.detach().double().sum() for parameter in self.bare.parameters()]
-        finite = bool(torch.isfinite(torch.stack([value.double() for value in sums])).all())
+        # least and greatest show every infinity and NaN, and nothing of the parameters' size is made
+        ends = [end for weight in self.bare.parameters() if weight.numel() for end in torch.aminmax(weight.detach())]
+        finite = bool(torch.isfinite(torch.stack([value.double() for value in losses + ends])).all())
         if self.ranks.any(not finite)[0]:
             kept = (
                 "The last checkpoint is kept."
