@@ -148,5 +148,5 @@ def test_mat_without_scipy_names_the_fix(tmp_path, monkeypatch):
 def test_other_suffixes_are_told(tmp_path):
     path = tmp_path / "boxes.json"
     path.write_text("{}")
-    with pytest.raises(DataError, match=r"\.mat and \.pkl"):
+    with pytest.raises(DataError, match=r"\.mat, \.pkl, \.npz files"):
         read_proposals(path)

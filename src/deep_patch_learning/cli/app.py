@@ -21,6 +21,7 @@ from deep_patch_learning.cli.options import (
     Json,
     LabelFormat,
     Limit,
+    Patches,
     PatchMethod,
     Run,
     RunOrShipped,
@@ -168,13 +169,15 @@ def predict(
     device: Device = DeviceName.AUTO,
     as_json: Json = False,
     scales: Scales = None,
+    patches: Patches = None,
 ) -> None:
     """Say what is in images and where, as JSON and as drawn images."""
     from deep_patch_learning.commands.predict import predict as command
     from deep_patch_learning.commands.predict import show
     from deep_patch_learning.inference.loading import load
 
-    found = command(images, load(model, device, scale_numbers(scales)), out=out, threshold=threshold, draw=draw)
+    loaded = load(model, device, scale_numbers(scales), patches)
+    found = command(images, loaded, out=out, threshold=threshold, draw=draw)
     with tempfile.TemporaryFile("w+", encoding="utf-8") as lines:  # on disk: memory must not grow with the images
         for count, prediction in enumerate(found, 1):
             show(prediction)
@@ -217,6 +220,7 @@ def label(
     split: Split = None,
     limit: Limit = None,
     workers: Workers = None,
+    patches: Patches = None,
 ) -> None:
     """Write boxes for the tags of DATA, ready to train a detector on."""
     from deep_patch_learning.commands.label import label as command
@@ -231,6 +235,7 @@ def label(
         min_score=min_score,
         boxes_per_class=boxes_per_class,
         untagged=untagged,
+        patches=patches,
         limit=limit,
         device=device,
         workers=workers,
@@ -254,6 +259,7 @@ def evaluate(
     limit: Limit = None,
     workers: Workers = None,
     scales: Scales = None,
+    patches: Patches = None,
     strict: Annotated[
         bool, typer.Option(help="An IoU of exactly 0.5 is a miss, as in later papers.", rich_help_panel="Research")
     ] = False,
@@ -266,7 +272,7 @@ def evaluate(
     from deep_patch_learning.commands.evaluate import show
     from deep_patch_learning.inference.loading import load
 
-    loaded = load(model, device, scale_numbers(scales))
+    loaded = load(model, device, scale_numbers(scales), patches)
     figures = command(data, loaded, split=split, strict=strict, difficult=difficult, limit=limit, workers=workers)
     show(figures, f"{data} {split or ''}".strip())
     if as_json:
@@ -304,7 +310,7 @@ def patches(
     method: Annotated[
         str,
         typer.Option(
-            help="selective-search, edge-boxes, sliding-window, or a proposal file (.mat, .pkl) to measure.",
+            help="selective-search, edge-boxes, sliding-window, or a proposal file (.mat, .pkl, .npz) to measure.",
             autocompletion=completed(*PatchMethod),
         ),
     ] = "selective-search",

@@ -103,6 +103,15 @@ Limit = Annotated[int | None, typer.Option(min=1, help="Only the first N images.
 Workers = Annotated[
     int | None, typer.Option(min=1, help="Cores that make patches. All if not given.", rich_help_panel=DATA)
 ]
+Patches = Annotated[
+    str | None,
+    typer.Option(
+        help="Other patches: selective-search, edge-boxes, sliding-window, or a proposal file (.mat, .pkl, .npz).",
+        show_default="those of the run",
+        autocompletion=completed(*PatchMethod),
+        rich_help_panel=DATA,
+    ),
+]
 ValSplit = Annotated[
     str | None,
     typer.Option(

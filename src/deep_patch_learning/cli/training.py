@@ -69,8 +69,13 @@ def train(
     limit: Limit = None,
     workers: Workers = None,
     patches: Annotated[
-        PatchMethod | None,
-        typer.Option(help="The patch generator.", show_default="that of the recipe", rich_help_panel=DATA),
+        str | None,
+        typer.Option(
+            help="selective-search, edge-boxes, sliding-window, or a proposal file (.mat, .pkl, .npz).",
+            show_default="that of the recipe",
+            autocompletion=completed(*PatchMethod),
+            rich_help_panel=DATA,
+        ),
     ] = None,
     backbone: Backbone = None,
     weights: Weights = None,

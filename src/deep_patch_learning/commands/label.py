@@ -26,12 +26,14 @@ class LabelOptions(TypedDict, total=False):
 
     `min_score`: the probability that a box must reach, if not given that of a shown tag: 0.5, or the class's own where
     calibrated. `boxes_per_class`: at most so many boxes of a class in an image, 1 if not given. `untagged`: boxes of classes
-    that are not tagged too. `limit`, `workers` and `device` as of `Work`.
+    that are not tagged too. `patches`: others than the run's, a generator's name or a proposal file. `limit`, `workers` and
+    `device` as of `Work`.
     """
 
     min_score: float | None
     boxes_per_class: int
     untagged: bool
+    patches: str | Path | None
     limit: int | None
     workers: int | None
     device: str
@@ -50,7 +52,7 @@ def label(
 
     `format` is coco, voc, yolo or label-studio. `model` is a model, a run folder, or None for the shipped model. Images
     without boxes are written as negatives. The folder appears whole or not at all. For `options` see `LabelOptions`:
-    min_score, boxes_per_class, untagged, limit, workers, device.
+    min_score, boxes_per_class, untagged, patches, limit, workers, device.
     """
     check_options(options, LabelOptions, "label")
     data, out = Path(data), Path(out)
@@ -62,7 +64,7 @@ def label(
         raise DataError(f"{out}: lies in the data set {data}. Give a folder outside it with --out.")
     if not _finds_boxes(model):
         raise RunError(f"{_name(model)}: only classifies and finds no boxes. Train one with --heads both or discovery.")
-    loaded = as_model(model, options.get("device", "auto"))
+    loaded = as_model(model, options.get("device", "auto"), options.get("patches"))
     images = limited(read_tags(data, split, classes=loaded.classes), options.get("limit"))
     prepared = prepare(images, loaded.patch_generator, workers=options.get("workers"))
     try:

@@ -15,7 +15,7 @@ from deep_patch_learning.data.readers.read import read_tags
 from deep_patch_learning.data.truth import read_truth
 from deep_patch_learning.evaluation.patch_recall import measure
 from deep_patch_learning.patches import generator
-from deep_patch_learning.patches.generator import PatchGenerator
+from deep_patch_learning.patches.generator import PatchGenerator, is_file
 from deep_patch_learning.patches.proposals import read_proposals
 from deep_patch_learning.recipe.build import selective_search
 
@@ -35,7 +35,7 @@ def patches(
 
     `boxes` is their mean number per image, `seconds_per_image` the time on one core; where `data` has boxes, `recall_50`,
     `recall_70` and `mean_best_overlap`, from 0 to 1. `method` is selective-search, edge-boxes, sliding-window, or a proposal
-    file (.mat, .pkl); `mode` of Selective Search is fast, quality or original. `fresh` ignores the cache. For `work` see
+    file (.mat, .pkl, .npz); `mode` of Selective Search is fast, quality or original. `fresh` ignores the cache. For `work` see
     `Work`: limit, workers.
     """
     check_options(work, Work, "patches")
@@ -50,7 +50,7 @@ def patches(
 
 def _generator_or_proposals(method: str, mode: str) -> PatchGenerator | dict[str, np.ndarray]:
     """Return the patch generator of this name, or the boxes by image name of a proposal file."""
-    if Path(method).suffix in (".mat", ".pkl"):
+    if is_file(method):
         return read_proposals(Path(method))
     return selective_search(mode, min_side=8) if method == "selective-search" else generator(method)
 

@@ -14,6 +14,7 @@ from deep_patch_learning.data.dataset import TaggedImages
 from deep_patch_learning.data.holdout import read_apart
 from deep_patch_learning.model.backbones.registry import check_name
 from deep_patch_learning.model.backbones.weights import check_source
+from deep_patch_learning.patches.generator import in_full
 from deep_patch_learning.patches.prepare import Prepared, prepare
 from deep_patch_learning.recipe.build import recipe_patches
 from deep_patch_learning.recipe.choose import AskedRecipe, ask, default_recipe
@@ -102,6 +103,9 @@ def train(
         if "seeds" in settings:
             raise SettingError("--pseudo-boxes-from and --set seeds: the boxes are the seeds. Give one of the two.")
         settings = SELF_TRAINING_ROUND | settings
+    for key in ("patches", "data.patches"):
+        if key in settings:
+            settings[key] = in_full(str(settings[key]))  # the run finds a file again, wherever it is used from
     run = RunFolder(out)
     asked = _asked(recipe, settings, device, run.begun_with())
     chosen = asked.recipe()

@@ -7,6 +7,7 @@ from deep_patch_learning.common.devices import keep_memory
 from deep_patch_learning.common.errors import RunError
 from deep_patch_learning.inference.calibration import read_calibration
 from deep_patch_learning.inference.model import Model, PredictSettings
+from deep_patch_learning.patches.generator import in_full
 from deep_patch_learning.recipe.build import build_network, recipe_box_selection, recipe_patches
 from deep_patch_learning.recipe.recipe import Recipe
 from deep_patch_learning.runs.checkpoint import read_checkpoint, restore_network
@@ -31,20 +32,24 @@ def load(
     run: str | Path | Sequence[str | Path] | None = None,
     device: str | None = "auto",
     scales: Sequence[int] | None = None,
+    patches: str | Path | None = None,
 ) -> Model:
     """Return the model of a run folder, or without one the shipped model of 20 everyday classes.
 
     Several run folders of the same classes and heads become an ensemble (see `ensemble.py`) with the patches, scales and box
     selection of the first. `device` is `auto`, `cpu`, `cuda` or `mps`. `scales` are the longest sides at which images are seen,
-    those of the run's recipe if not given. A calibrated run gives calibrated probabilities and a threshold for each class.
+    those of the run's recipe if not given. So are `patches`, a generator's name or a proposal file. A calibrated run gives
+    calibrated probabilities and a threshold for each class.
     """
     # as in training: images of many sizes would fill oneDNN's store of operations with 200 MB and more, and gain no time
     keep_memory(training=True)
     if run is not None and not isinstance(run, str | Path):
-        return _load_ensemble(run, device, scales)
+        return _load_ensemble(run, device, scales, patches)
     folder = RunFolder(SHIPPED if run is None else run)
     classes = folder.describe()["classes"]
     recipe = Recipe.load(folder.config)
+    if patches is not None:
+        recipe = recipe.replace(patches=in_full(str(patches)))
     network, _ = build_network(recipe, len(classes), pretrained=False)
     _, tensors, _ = read_checkpoint(folder.weights if folder.weights.exists() else folder.checkpoint)
     restore_network(network, tensors, folder.weights)
@@ -52,9 +57,9 @@ def load(
     return Model(network, classes, predict_settings(recipe, scales), recipe_patches(recipe), device, calibration)
 
 
-def as_model(model: ModelOrRun, device: str = "auto") -> Model:
-    """Return the model itself, or that of a run folder; the shipped one for None."""
-    return model if isinstance(model, Model) else load(model, device)
+def as_model(model: ModelOrRun, device: str = "auto", patches: str | Path | None = None) -> Model:
+    """Return the model itself, or that of a run folder, with other `patches` if they are given; the shipped one for None."""
+    return model if isinstance(model, Model) else load(model, device, patches=patches)
 
 
 def check_together(runs: Sequence[str | Path]) -> None:
@@ -76,11 +81,13 @@ def check_together(runs: Sequence[str | Path]) -> None:
             )
 
 
-def _load_ensemble(runs: Sequence[str | Path], device: str | None, scales: Sequence[int] | None) -> Model:
+def _load_ensemble(
+    runs: Sequence[str | Path], device: str | None, scales: Sequence[int] | None, patches: str | Path | None
+) -> Model:
     from deep_patch_learning.inference.ensemble import Ensemble
 
     check_together(runs)
-    models = [load(run, device, scales) for run in runs]
+    models = [load(run, device, scales, patches) for run in runs]
     first = models[0]
     if len(models) > 1:
         first.network = Ensemble([model.network for model in models]).eval()

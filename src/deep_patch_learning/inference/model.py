@@ -30,6 +30,7 @@ from deep_patch_learning.inference.stream import plan_for, stream
 from deep_patch_learning.model.network import Scores
 from deep_patch_learning.patches.cache import PatchCache
 from deep_patch_learning.patches.generator import PatchGenerator
+from deep_patch_learning.patches.proposals import ProposalFile
 from deep_patch_learning.refinement.selection import Ranked
 
 if TYPE_CHECKING:
@@ -165,6 +166,8 @@ class Model:
         return ImageInput(Path(file).name if file else "image", pixels, self.patch_generator(pixels))
 
     def _patches_of(self, path: Path, pixels: np.ndarray) -> np.ndarray:
+        if isinstance(self.patch_generator, ProposalFile):
+            return self.patch_generator.of(path, (pixels.shape[0], pixels.shape[1]))
         if not self._keeps_patches:
             return self.patch_generator(pixels)
         if self._cache is None:

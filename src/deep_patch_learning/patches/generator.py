@@ -1,6 +1,7 @@
 """The protocol of patch generators, and the one of a name."""
 
 from dataclasses import fields
+from pathlib import Path
 from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
@@ -46,6 +47,8 @@ def _sliding_window() -> type:
     return SlidingWindow
 
 
+PROPOSAL_SUFFIXES = (".mat", ".pkl", ".npz")  # of files of boxes that another program made
+
 # name -> what gives the class; only the one that is asked for is imported
 METHODS = {"selective-search": _selective_search, "edge-boxes": _edge_boxes, "sliding-window": _sliding_window}
 
@@ -53,7 +56,10 @@ METHODS = {"selective-search": _selective_search, "edge-boxes": _edge_boxes, "sl
 def generator(name: str, **options: Any) -> PatchGenerator:
     """Return the patch generator of this name with these settings, such as `generator("edge-boxes", max_boxes=500)`."""
     if name not in METHODS:
-        raise DataError(f"There is no patch method '{name}'.{did_you_mean(name, METHODS)}")
+        raise DataError(
+            f"There is no patch method '{name}'.{did_you_mean(name, METHODS)} A proposal file ends in "
+            f"{', '.join(PROPOSAL_SUFFIXES)}."
+        )
     method = METHODS[name]()
     known = [field.name for field in fields(method)]
     for option in options:
@@ -61,3 +67,19 @@ def generator(name: str, **options: Any) -> PatchGenerator:
             hint = did_you_mean(option, known) if known else " It has no settings."
             raise DataError(f"Patch method '{name}' has no setting '{option}'.{hint}")
     return method(**options)
+
+
+def is_file(method: str) -> bool:
+    """Return whether a text names a proposal file and not a generator."""
+    return Path(method).suffix.lower() in PROPOSAL_SUFFIXES
+
+
+def in_full(method: str) -> str:
+    """Return the name of a generator as it is, and the path of a proposal file from the root; raise where there is neither."""
+    if not is_file(method):
+        generator(method)
+        return method
+    path = Path(method).expanduser()
+    if not path.is_file():
+        raise DataError(f"{path}: there is no such proposal file. Check the path.")
+    return str(path.resolve())

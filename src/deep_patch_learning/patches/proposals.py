@@ -1,15 +1,62 @@
-"""Reading proposal files in the formats of Fast R-CNN (`.mat`) and Detectron (`.pkl`)."""
+"""Proposal files as patches: those of Fast R-CNN (`.mat`), of Detectron (`.pkl`) and numpy's (`.npz`)."""
 
+import hashlib
 import pickle
 from collections.abc import Sequence
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from deep_patch_learning.common.errors import DataError, DplError, did_you_mean
+from deep_patch_learning.common.errors import DataError, DplError, SettingError, did_you_mean
+from deep_patch_learning.patches.generator import PROPOSAL_SUFFIXES
 
-READERS = (".mat", ".pkl")
+
+class ProposalFile:
+    """The patches of a proposal file, by the name of the image; it stands where a patch generator does.
+
+    The file is read when it is first needed.
+    """
+
+    name = "proposals"
+
+    def __init__(self, path: str | Path) -> None:
+        self.path = Path(path)
+
+    def key(self) -> str:
+        """Return a text that identifies the file's content."""
+        with self.path.open("rb") as file:
+            return f"proposals {hashlib.file_digest(file, 'sha256').hexdigest()}"
+
+    @cached_property
+    def boxes(self) -> dict[str, np.ndarray]:
+        """The boxes (P, 4) uint16 of every image by its name."""
+        return read_proposals(self.path)
+
+    def __call__(self, image: np.ndarray) -> np.ndarray:
+        """Raise `SettingError`: pixels have no name to look up."""
+        raise SettingError(
+            f"{self.path}: patches are looked up by the image's name, and an image of {image.shape[1]} x {image.shape[0]} pixels "
+            "came without one. Give its file, or make patches: --patches selective-search."
+        )
+
+    def of(self, path: Path, size: tuple[int, int], name: str | None = None) -> np.ndarray:
+        """Return the boxes (P, 4) of an image of (height, width) `size`, found by its name, its file's name or its stem."""
+        known = next((key for key in (name, path.name, path.stem) if key in self.boxes), None)
+        if known is None:
+            raise SettingError(
+                f"{self.path}: has no boxes for the image '{name or path.name}'. Give a file that has them, or make patches with "
+                "--patches selective-search."
+            )
+        boxes = self.boxes[known]
+        if len(boxes) and (boxes[:, 2].max() > size[1] or boxes[:, 3].max() > size[0]):
+            row = int(np.flatnonzero((boxes[:, 2] > size[1]) | (boxes[:, 3] > size[0]))[0])
+            raise DataError(
+                f"{self.path}: box {row} of image '{known}' is {boxes[row].tolist()} (half-open), beyond its {size[1]} x "
+                f"{size[0]} pixels. Was the file made for other images?"
+            )
+        return boxes
 
 
 def read_proposals(path: str | Path) -> dict[str, np.ndarray]:
@@ -18,7 +65,8 @@ def read_proposals(path: str | Path) -> dict[str, np.ndarray]:
     `.mat` is Fast R-CNN's: `boxes`, a cell per image of (y1, x1, y2, x2), 1-based with inclusive corners, and
     `images`, their names. `.pkl` is Detectron's: a dict of lists `boxes` (x1, y1, x2, y2, 0-based with inclusive
     corners) and `indexes` or `ids`; where it has `scores`, the best box comes first. A pickle may hold
-    numbers, strings, lists, dicts and plain arrays only: anything else in it is refused before it runs.
+    numbers, strings, lists, dicts and plain arrays only: anything else in it is refused before it runs. `.npz` is numpy's: an
+    array of boxes (x1, y1, x2, y2), half-open in pixels, under the name of each image, best first.
     """
     path = Path(path)
     if not path.is_file():
@@ -27,7 +75,19 @@ def read_proposals(path: str | Path) -> dict[str, np.ndarray]:
         return _read_mat(path)
     if path.suffix.lower() == ".pkl":
         return _read_pkl(path)
-    raise DataError(f"{path}: proposals are read from .mat and .pkl files.{did_you_mean(path.suffix, READERS)}")
+    if path.suffix.lower() == ".npz":
+        return _read_npz(path)
+    known = PROPOSAL_SUFFIXES
+    raise DataError(f"{path}: proposals are read from {', '.join(known)} files.{did_you_mean(path.suffix, known)}")
+
+
+def _read_npz(path: Path) -> dict[str, np.ndarray]:
+    try:
+        with np.load(path, allow_pickle=False) as content:
+            rows = {name: content[name] for name in content.files}
+    except Exception as error:  # zip and numpy raise many kinds on damaged files
+        raise DataError(f"{path}: not a .npz of plain arrays that can be read ({error}). Save it again.") from None
+    return {name: _whole(path, name, _numbers(path, name, boxes)) for name, boxes in rows.items()}
 
 
 def _read_mat(path: Path) -> dict[str, np.ndarray]:

@@ -17,7 +17,7 @@ from deep_patch_learning.model.network import ALL_HEADS, DeepPatchNet
 from deep_patch_learning.model.optimiser import CaffeSGD
 from deep_patch_learning.model.pooling import SpatialPyramidPooling
 from deep_patch_learning.patches import generator
-from deep_patch_learning.patches.generator import PatchGenerator
+from deep_patch_learning.patches.generator import PatchGenerator, is_file
 from deep_patch_learning.recipe.recipe import Recipe
 from deep_patch_learning.refinement.heads import Refinement
 from deep_patch_learning.refinement.selection import ELECTIONS, BoxSelection
@@ -141,8 +141,12 @@ def recipe_losses(recipe: Recipe) -> "RefinedLosses":
 
 
 def recipe_patches(recipe: Recipe) -> PatchGenerator:
-    """Return the patch generator that a recipe names."""
+    """Return the patch generator or proposal file that a recipe names."""
     data = recipe.data
+    if is_file(data.patches):
+        from deep_patch_learning.patches.proposals import ProposalFile
+
+        return ProposalFile(data.patches)
     if data.patches != "selective-search":
         return generator(data.patches)
     return selective_search(data.search_mode, data.min_patch_side, data.patches_per_image)

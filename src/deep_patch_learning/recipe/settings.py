@@ -63,7 +63,7 @@ class DataSettings(SettingGroup):
     shapes: int = (
         0  # ratios of sides are rounded to multiples of 1 / shapes, so that images share sizes; 0: as they are
     )
-    patches: str = "selective-search"
+    patches: str = "selective-search"  # a generator, or a proposal file
     search_mode: SearchMode = "fast"  # of Selective Search; original: as in the paper, at 500 pixels
     min_patch_side: int = 1  # patches with a shorter side are left out; Selective Search only
     patches_per_image: int = 0  # the first in the search's order; 0: all; Selective Search only
