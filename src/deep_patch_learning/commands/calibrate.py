@@ -1,8 +1,9 @@
 """`dpl calibrate`: probabilities and thresholds of a run, fitted to tags that it was not trained on."""
 
 from pathlib import Path
-from typing import Any
+from typing import Any, Unpack
 
+from deep_patch_learning.commands.options import Work, check_options
 from deep_patch_learning.common.errors import DplError, RunError
 from deep_patch_learning.common.progress import console
 from deep_patch_learning.data.dataset import TaggedImages, limited
@@ -22,21 +23,20 @@ def calibrate(
     data: str | Path,
     *,
     split: str | None = None,
-    limit: int | None = None,
-    device: str = "auto",
-    workers: int | None = None,
     force: bool = False,
+    **work: Unpack[Work],
 ) -> Calibration:
     """Return the calibration of a finished run, fitted to the tags of `data` and written into the run folder.
 
     The images must be others than the run was trained on, unless `force` is set. A calibration that was there before is
-    replaced.
+    replaced. For `work` see `Work`: limit, workers, device.
     """
-    folder = RunFolder(run)
+    check_options(work, Work, "calibrate")
+    folder, limit, device = RunFolder(run), work.get("limit"), work.get("device", "auto")
     images = limited(read_tags(Path(data), split, classes=folder.describe()["classes"]), limit)
     if not force:
         must_be_others(folder, images)
-    prepared = prepare(images, recipe_patches(Recipe.load(folder.config)), workers=workers)
+    prepared = prepare(images, recipe_patches(Recipe.load(folder.config)), workers=work.get("workers"))
     source = {"path": str(Path(data).resolve()), "split": split, "limit": limit}
     return calibrate_run(run, prepared, source, None if device == "auto" else device, force)
 
