@@ -12,6 +12,7 @@ from deep_patch_learning.recipe.settings import (
     ModelSettings,
     OptimiserSettings,
     RefinementSettings,
+    RoundSettings,
     SettingGroup,
 )
 
@@ -19,6 +20,7 @@ GROUPS: dict[str, type[SettingGroup]] = {
     "data": DataSettings,
     "model": ModelSettings,
     "refinement": RefinementSettings,
+    "rounds": RoundSettings,
     "optimiser": OptimiserSettings,
     "test": BoxSettings,
     "machine": MachineSettings,

@@ -1,6 +1,7 @@
 """The recipes by name. `recipe/choose.py` reads the one that a command line asks for."""
 
 from collections.abc import Callable
+from typing import Any
 
 from deep_patch_learning.model.backbones.registry import usual_weights
 from deep_patch_learning.model.network import ALL_HEADS
@@ -96,6 +97,26 @@ def fast(backbone: str = "lite0-map", steps: int = 2_500) -> Recipe:
     )
 
 
+# Everything that `best` changes in `refined`, and the samples of each of its trainings.
+BEST: dict[str, Any] = {
+    "seeds": "votes",
+    "seeds_per_class": 3,
+    "scales": (600, 800, 1000),
+    "test_scales": (800,),
+    "patches_per_sample": 256,
+    "first_networks": 2,
+    "rounds": 2,
+}
+BEST_SAMPLES_PER_IMAGE = 12.8
+BEST_FEWEST_SAMPLES = 8_000
+BEST_MOST_SAMPLES = 64_000
+
+
+def best(backbone: str = "resnet50", steps: int = 4_000) -> Recipe:
+    """Return `refined` for the best boxes: large images, several first networks, and self-training rounds on their boxes."""
+    return refined(backbone, steps).replace(name="best", **BEST)
+
+
 def world(backbone: str = "tiny", steps: int = 700) -> Recipe:
     """Return the recipe of the synthetic data set: the tiny network on its pretrained convolutions, half a minute on two cores.
 
@@ -155,6 +176,7 @@ RECIPES: dict[str, Callable[..., Recipe]] = {
     "modern": modern,
     "refined": refined,
     "fast": fast,
+    "best": best,
     "world": world,
     "refined-world": refined_world,
 }

@@ -1,4 +1,4 @@
-"""The settings of a recipe in six groups. Each group checks its own values; what spans groups is checked in `Recipe`."""
+"""The settings of a recipe in seven groups. Each group checks its own values; what spans groups is checked in `Recipe`."""
 
 import math
 from collections.abc import Iterable
@@ -15,6 +15,7 @@ OptimiserName = Literal["sgd", "adamw"]
 Schedule = Literal["steps", "cosine"]
 BoxSelectionName = Literal["max", "vote"]
 FurtherBoxes = Literal["best-first", "elected"]
+RoundTeachers = Literal["last", "all"]
 Bands = Literal["program", "paper"]
 SearchMode = Literal["fast", "quality", "original"]
 Precision = Literal["32-true", "bf16-mixed", "16-mixed", "64-true", "auto"]
@@ -127,6 +128,33 @@ class RefinementSettings(SettingGroup):
             )
         if not 0 < self.seed_share <= 1:
             raise SettingError(f"recipe: seed_share = {self.seed_share}; it must be above 0 and at most 1.")
+
+
+@dataclass(frozen=True)
+class RoundSettings(SettingGroup):
+    """[rounds]: trainings in a row, each on the pseudo boxes of those before it; `training/rounds.py` does them."""
+
+    choices: ClassVar[dict[str, Any]] = {"round_teachers": RoundTeachers}
+    at_least_one = ("first_networks", "round_boxes")
+    not_negative = ("rounds", "round_steps")
+
+    rounds: int = 0  # self-training rounds; 0: one training and nothing else
+    first_networks: int = 1  # trained from the tags alone, each with a seed of its own; together they teach round 1
+    round_steps: int = 0  # of each round; 0: as many as `steps`
+    round_boxes: int = 1  # at most so many pseudo boxes of a tag
+    round_teachers: RoundTeachers = "last"  # of later rounds: the round before, or all: it and the first networks
+    box_scales: tuple[int, ...] = ()  # at which pseudo boxes are found; empty: those of prediction
+    stop_rounds: bool = True  # a round that makes boxes worse is undone and is the last
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if min(self.box_scales, default=16) < 16:
+            raise SettingError(f"recipe: box_scales = {list(self.box_scales)}; none may be below 16 pixels.")
+        if self.first_networks > 1 and not self.rounds:
+            raise SettingError(
+                f"recipe: first_networks = {self.first_networks} without rounds: only a self-training round learns from several. "
+                "Use --set rounds=1, or --set first_networks=1."
+            )
 
 
 @dataclass(frozen=True)

@@ -3,11 +3,21 @@
 import sys
 import time
 from collections.abc import Callable
+from dataclasses import dataclass
 
 import torch
 
 WARMING_UP = 3  # steps in which a device chooses its kernels and images are decoded for the first time
 TIMED = 7  # steps after them
+
+
+@dataclass
+class ChainForecast:
+    """The time of several trainings in a row, said once: `later_samples` are those that follow the one in progress."""
+
+    name: str
+    later_samples: int = 0
+    said: bool = False
 
 
 class Forecast:
