@@ -1,8 +1,10 @@
 """Whether a self-training round made boxes worse, judged without any true box.
 
-A network that knows where an object is finds it at the same place in another view of the image. So the *agreement* of a network
-is the mean IoU of its best boxes of the tags on an image and on the same image mirrored and made smaller. It shows boxes that
-follow chance, not boxes that are wrong in the same way in every view. On held-out images the mAP of tags is measured beside it.
+A network that knows where an object is finds it at the same place in another view of the image, and elsewhere than classes that
+the image does not show. So the *agreement* of a network is the IoU of a tag's best boxes on an image and on the same image
+mirrored and made smaller, less the mean IoU with the best boxes of absent classes there. Without the second term a network that
+knows nothing and always frames the same would agree with itself. Agreement shows boxes that follow chance, not those that are
+wrong alike in every view, such as a part that belongs to one class alone. On held-out images the mAP of tags is measured too.
 """
 
 import math
@@ -16,7 +18,7 @@ import numpy as np
 from deep_patch_learning.common.boxes import box_iou, flip
 from deep_patch_learning.common.errors import DataError
 from deep_patch_learning.common.progress import bar
-from deep_patch_learning.data.dataset import PRESENT
+from deep_patch_learning.data.dataset import ABSENT, PRESENT
 from deep_patch_learning.inference.loading import load
 from deep_patch_learning.inference.model import ImageInput, Model
 from deep_patch_learning.inference.prediction import Prediction
@@ -149,12 +151,16 @@ class Judge:
 
 
 def agreement_of(seen: Prediction, mirrored: Prediction, labels: np.ndarray) -> float:
-    """Return the mean IoU of the best boxes of an image's tags, 1 in `labels` (C,), in the image and in its mirrored view."""
-    tags = np.flatnonzero(labels == PRESENT)
+    """Return the mean IoU of the best boxes of an image's tags, 1 in `labels` (C,), in the image and in its mirrored view.
+
+    The mean IoU with the boxes of absent classes, 0 in `labels`, is taken off where there are any.
+    """
+    tags, absent = np.flatnonzero(labels == PRESENT), np.flatnonzero(labels == ABSENT)
     if seen.best_boxes is None or mirrored.best_boxes is None or not len(tags):
         raise ValueError(f"{seen.name}: wanted best boxes and at least one tag")
-    here, there = seen.best_boxes[tags], flip(mirrored.best_boxes[tags], seen.width)
-    return float(np.mean(box_iou(here[:, None], there[:, None])))
+    overlap = box_iou(seen.best_boxes[tags], flip(mirrored.best_boxes, seen.width))  # (T, C)
+    found_again = overlap[np.arange(len(tags)), tags].mean()
+    return float(found_again - overlap[:, absent].mean()) if len(absent) else float(found_again)
 
 
 def as_dict(judgement: Judgement, **about: Any) -> dict[str, Any]:

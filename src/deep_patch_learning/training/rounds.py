@@ -76,6 +76,18 @@ def of_length(recipe: Recipe, steps: int) -> Recipe:
     return recipe.replace(steps=steps, warmup_steps=warm, head_first_steps=heads, drops=tuple(drops))
 
 
+def samples_after(planned: Sequence[Stage], place: int, recipe: Recipe, images: int) -> int:
+    """Return the samples that follow the training at `place`, those of passes that find boxes and judge them included.
+
+    There an image counts once for each network, view and scale: it costs about what a sample does.
+    """
+    later = planned[place + 1 :]
+    finding = sum(len(stage.teachers) for stage in later) * images * len(recipe.rounds.box_scales or recipe.seen_at)
+    judged = sum(bool(stage.teachers) for stage in planned[place:]) if recipe.rounds.stop_rounds else 0
+    judging = judged * 2 * min(images, JUDGED) * len(recipe.seen_at)
+    return sum(stage.samples for stage in later) + finding + judging
+
+
 def check_rounds(recipe: Recipe, devices: int = 1) -> None:
     """Raise `SettingError` where a recipe has rounds and several ranks are to train."""
     ranks = max(devices, int(os.environ.get("WORLD_SIZE", "1")))
@@ -156,7 +168,9 @@ class _Rounds:
             found_by = PseudoBoxSource(asked, self.device, given.workers, given.cache, scales)
             pseudo_boxes = find_pseudo_boxes(given.prepared, stage.recipe, run.folder, found_by)
             source = source | {"boxes_from": [str(folder.resolve()) for folder in teachers]}
-        self.chain.later_samples = self._samples_after(stage)
+        self.chain.later_samples = samples_after(
+            self.planned, self.planned.index(stage), self.recipe, len(given.prepared.images)
+        )
         options: Any = {"held_out": given.held_out, "pseudo_boxes": pseudo_boxes, "writing": given.writing}
         options |= {"description": stage.title, "chain": self.chain}
         trainer = train_prepared(given.prepared, stage.recipe, run.folder, source, given.device, **options)
@@ -167,15 +181,6 @@ class _Rounds:
         del trainer
         _free_memory()
         return finished
-
-    def _samples_after(self, stage: Stage) -> int:
-        """Return the samples of all that follows a training; an image that a network sees to find boxes is one for each scale."""
-        later = self.planned[self.planned.index(stage) + 1 :]
-        scales, images = len(self.recipe.rounds.box_scales or self.recipe.seen_at), len(self.given.prepared.images)
-        finding = sum(len(one.teachers) for one in later) * images * scales
-        rounds = sum(bool(one.teachers) for one in self.planned[self.planned.index(stage) :])
-        judging = 2 * rounds * min(JUDGED, images) * len(self.recipe.seen_at) if self.recipe.rounds.stop_rounds else 0
-        return sum(one.samples for one in later) + finding + judging
 
     def _judgement(self, stage: Stage) -> dict[str, Any]:
         """Return the judgement on a round beside the network before it, made now unless it is written down, and print it."""
