@@ -169,7 +169,10 @@ def in_words(images: int, recipe: Recipe) -> str:
     """Return the size of a training in one line."""
     samples = recipe.total_steps * recipe.optimiser.batch_images / images
     rounds = recipe.rounds
-    trainings = f"{rounds.first_networks + rounds.rounds} trainings of " if rounds.rounds else ""
+    trainings = ""
+    if rounds.rounds:
+        many = rounds.first_networks + rounds.rounds
+        trainings = f"{rounds.first_networks} first networks of " if rounds.round_steps else f"{many} trainings of "
     return (
         f"{images:,} images: {trainings}{recipe.total_steps:,} steps of {recipe.optimiser.batch_images} images, "
         f"{samples:.1f} samples of each; --steps changes it"
