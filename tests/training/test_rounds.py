@@ -32,9 +32,11 @@ from deep_patch_learning.training import forecast, rounds
 from deep_patch_learning.training.fit import train_prepared
 from deep_patch_learning.training.process import TrainingOptions
 from deep_patch_learning.training.rounds import (
+    Passes,
     RoundsInput,
     check_rounds,
     of_length,
+    passes_of,
     samples_after,
     stages_of,
     train_rounds,
@@ -118,17 +120,28 @@ def test_another_length_keeps_the_shares_of_its_parts() -> None:
 
 def test_all_that_follows_counts_in_the_forecast(chain_recipe: Recipe) -> None:
     """Rounds have 24 samples each; both first networks find boxes on 30 images, then round 1 alone, at two scales."""
-    planned = stages_of(chain_recipe)
-    assert [samples_after(planned, place, chain_recipe, 30) for place in range(4)] == [
-        12 + 24 + 24 + 3 * 30 * 2,
-        24 + 24 + 3 * 30 * 2,
-        24 + 1 * 30 * 2,
+    planned, passes = stages_of(chain_recipe), Passes(30, 10, 1.5)
+    assert [samples_after(planned, place, chain_recipe, passes) for place in range(4)] == [
+        12 + 24 + 24 + 1.5 * 3 * 30 * 2,
+        24 + 24 + 1.5 * 3 * 30 * 2,
+        24 + 1.5 * 30 * 2,
         0,
     ]
     one_scale = chain_recipe.replace(box_scales=(96,))
-    assert samples_after(planned, 2, one_scale, 30) == 24 + 30
-    judged = chain_recipe.replace(stop_rounds=True)  # two views of each image, at two scales
-    assert samples_after(planned, 3, judged, 30) == 2 * 30 * 2
+    assert samples_after(planned, 2, one_scale, passes) == 24 + 1.5 * 30
+    judged = chain_recipe.replace(stop_rounds=True)  # ten images in two views at two scales
+    assert samples_after(planned, 1, judged, passes) == 24 + 24 + 1.5 * (3 * 30 * 2 + 4 * 10 * 2 * 2)
+    assert samples_after(planned, 3, judged, passes) == 1.5 * (1 * 10 * 2 * 2)
+
+
+def test_an_image_costs_more_than_a_sample_where_a_sample_has_some_of_its_patches(
+    small_prepared: Prepared, chain_recipe: Recipe
+) -> None:
+    patches = np.mean([len(own) for own in small_prepared.patches])
+    assert patches > 16 == chain_recipe.data.patches_per_sample
+    assert passes_of(small_prepared, 5, chain_recipe) == Passes(24, 5, pytest.approx(patches / 16))
+    assert passes_of(small_prepared, 5, chain_recipe.replace(patches_per_sample=0)).cost == 1
+    assert passes_of(small_prepared, 5, chain_recipe.replace(patches_per_sample=10_000)).cost == 1
 
 
 def test_one_line_forecasts_everything(
@@ -140,7 +153,7 @@ def test_one_line_forecasts_everything(
 ) -> None:
     ticks = iter(range(0, 10_000, 70))
     monkeypatch.setattr(forecast, "clock_of", lambda device: lambda: float(next(ticks)))  # 10 seconds a step
-    recipe = chain_recipe.replace(first_networks=1, rounds=1, steps=12, round_steps=12)
+    recipe = chain_recipe.replace(first_networks=1, rounds=1, steps=12, round_steps=12, patches_per_sample=0)
     train_rounds(given, recipe, tmp_path / "run")
     said = " ".join(capsys.readouterr().err.split())
     # two steps are left, twelve follow, and 24 images at two scales are twelve steps of four

@@ -101,6 +101,7 @@ class Judge:
             raise DataError("none of the images shows a class, so that boxes cannot be judged. Check their tags.")
         most = min(len(tagged), JUDGED)
         self._indices = [int(tagged[place * len(tagged) // most]) for place in range(most)]
+        self.count = most
         self._prepared, self._device = images, device
         self.held_out = held_out is not None
         self._known: dict[Path, NetworkFigures] = {}
@@ -108,7 +109,7 @@ class Judge:
     @property
     def images(self) -> str:
         """The images in words."""
-        return f"{len(self._indices)} {'held-out' if self.held_out else 'training'} images"
+        return f"{self.count} {'held-out' if self.held_out else 'training'} images"
 
     def compare(self, before: Path, after: Path) -> Judgement:
         """Return the judgement on the networks of two finished runs."""

@@ -5,7 +5,7 @@ import os
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
@@ -20,7 +20,7 @@ from deep_patch_learning.runs.folder import RunFolder
 from deep_patch_learning.runs.stages import StageRecord, Stages
 from deep_patch_learning.training.fit import train_prepared
 from deep_patch_learning.training.forecast import ChainForecast
-from deep_patch_learning.training.judgement import JUDGED, Judge, as_dict
+from deep_patch_learning.training.judgement import Judge, as_dict
 from deep_patch_learning.training.process import TrainingOptions
 from deep_patch_learning.training.self_training import PseudoBoxSource, find_pseudo_boxes
 
@@ -76,16 +76,30 @@ def of_length(recipe: Recipe, steps: int) -> Recipe:
     return recipe.replace(steps=steps, warmup_steps=warm, head_first_steps=heads, drops=tuple(drops))
 
 
-def samples_after(planned: Sequence[Stage], place: int, recipe: Recipe, images: int) -> int:
-    """Return the samples that follow the training at `place`, those of passes that find boxes and judge them included.
+class Passes(NamedTuple):
+    """What it costs to find and judge boxes: the images to find them on, those to judge by, and one of them in samples."""
 
-    There an image counts once for each network, view and scale: it costs about what a sample does.
-    """
-    later = planned[place + 1 :]
-    finding = sum(len(stage.teachers) for stage in later) * images * len(recipe.rounds.box_scales or recipe.seen_at)
-    judged = sum(bool(stage.teachers) for stage in planned[place:]) if recipe.rounds.stop_rounds else 0
-    judging = judged * 2 * min(images, JUDGED) * len(recipe.seen_at)
-    return sum(stage.samples for stage in later) + finding + judging
+    images: int
+    judged: int
+    cost: float
+
+
+def passes_of(prepared: Prepared, judged: int, recipe: Recipe) -> Passes:
+    """Return the cost of passes over these images; in one, an image has all its patches, and a sample those that it draws."""
+    images, drawn = len(prepared.images), recipe.data.patches_per_sample
+    looked_at = range(0, images, max(images // 50, 1))
+    patches = float(np.mean([len(prepared.patches[index]) for index in looked_at]))
+    return Passes(images, judged, max(patches / drawn, 1.0) if drawn else 1.0)
+
+
+def samples_after(planned: Sequence[Stage], place: int, recipe: Recipe, passes: Passes) -> int:
+    """Return the samples that follow the training at `place`, with the cost of passes that find boxes and judge them."""
+    chosen, later = recipe.rounds, planned[place + 1 :]
+    finding = sum(len(stage.teachers) for stage in later) * passes.images * len(chosen.box_scales or recipe.seen_at)
+    # the first networks are judged with round 1, each in two views
+    networks = len(planned) - (place if place > chosen.first_networks else 0)
+    judging = 2 * networks * passes.judged * len(recipe.seen_at) if chosen.stop_rounds else 0
+    return sum(stage.samples for stage in later) + round(passes.cost * (finding + judging))
 
 
 def check_rounds(recipe: Recipe, devices: int = 1) -> None:
@@ -133,6 +147,7 @@ class _Rounds:
         self.given, self.recipe, self.planned, self.stages = given, recipe, planned, stages
         self.device = None if given.device == "auto" else given.device
         self.judge = Judge(given.prepared, given.held_out, self.device)
+        self.passes = passes_of(given.prepared, self.judge.count, recipe)
         self.chain = ChainForecast(f"all {len(planned)} trainings")
 
     def train(self) -> StageRecord | None:
@@ -168,9 +183,8 @@ class _Rounds:
             found_by = PseudoBoxSource(asked, self.device, given.workers, given.cache, scales)
             pseudo_boxes = find_pseudo_boxes(given.prepared, stage.recipe, run.folder, found_by)
             source = source | {"boxes_from": [str(folder.resolve()) for folder in teachers]}
-        self.chain.later_samples = samples_after(
-            self.planned, self.planned.index(stage), self.recipe, len(given.prepared.images)
-        )
+        place = self.planned.index(stage)
+        self.chain.later_samples = samples_after(self.planned, place, self.recipe, self.passes)
         options: Any = {"held_out": given.held_out, "pseudo_boxes": pseudo_boxes, "writing": given.writing}
         options |= {"description": stage.title, "chain": self.chain}
         trainer = train_prepared(given.prepared, stage.recipe, run.folder, source, given.device, **options)
