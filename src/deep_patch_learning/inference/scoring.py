@@ -37,7 +37,8 @@ class PredictSettings:
 
     `scales` are the lengths of an image's longest side; with `flips` each is seen mirrored too. `shapes` rounds the ratio of
     its sides (see `scaled_size`). `precision` is that of a recipe. At most `boxes_per_class` boxes of a class are kept, in which
-    `box_selection` says the order and `nms` the IoU from which one suppresses another. With `two_stream_tags` the image score includes the two-stream head.
+    `box_selection` says the order and `nms` the IoU from which one suppresses another. With `two_stream_tags` the image score
+    includes the two-stream head.
     """
 
     scales: tuple[int, ...]
