@@ -28,7 +28,7 @@ from deep_patch_learning.refinement.pseudo_boxes import PseudoBoxes, source_of
 from deep_patch_learning.runs.checkpoint import read_checkpoint
 from deep_patch_learning.runs.folder import RunFolder
 from deep_patch_learning.runs.stages import Stages, read_record
-from deep_patch_learning.training import forecast, rounds
+from deep_patch_learning.training import fit, rounds
 from deep_patch_learning.training.fit import train_prepared
 from deep_patch_learning.training.process import TrainingOptions
 from deep_patch_learning.training.rounds import (
@@ -129,6 +129,8 @@ def test_all_that_follows_counts_in_the_forecast(chain_recipe: Recipe) -> None:
     ]
     one_scale = chain_recipe.replace(box_scales=(96,))
     assert samples_after(planned, 2, one_scale, passes) == 24 + 1.5 * 30
+    mirrored = chain_recipe.replace(test_flips=True)
+    assert samples_after(planned, 2, mirrored, passes) == 24 + 1.5 * 30 * 2 * 2
     judged = chain_recipe.replace(stop_rounds=True)  # ten images in two views at two scales
     assert samples_after(planned, 1, judged, passes) == 24 + 24 + 1.5 * (3 * 30 * 2 + 4 * 10 * 2 * 2)
     assert samples_after(planned, 3, judged, passes) == 1.5 * (1 * 10 * 2 * 2)
@@ -152,7 +154,7 @@ def test_one_line_forecasts_everything(
     capsys: pytest.CaptureFixture,
 ) -> None:
     ticks = iter(range(0, 10_000, 70))
-    monkeypatch.setattr(forecast, "clock_of", lambda device: lambda: float(next(ticks)))  # 10 seconds a step
+    monkeypatch.setattr(fit, "clock_of", lambda device: lambda: float(next(ticks)))  # 10 seconds a step
     recipe = chain_recipe.replace(first_networks=1, rounds=1, steps=12, round_steps=12, patches_per_sample=0)
     train_rounds(given, recipe, tmp_path / "run")
     said = " ".join(capsys.readouterr().err.split())

@@ -9,14 +9,13 @@ from deep_patch_learning.common.devices import usable_device
 from deep_patch_learning.common.errors import SettingError, did_you_mean
 from deep_patch_learning.model.backbones.registry import check_name
 from deep_patch_learning.model.network import ALL_HEADS, HEADS
-from deep_patch_learning.recipe.names import typed
 from deep_patch_learning.recipe.presets import (
     BEST_FEWEST_SAMPLES,
     BEST_MOST_SAMPLES,
     BEST_SAMPLES_PER_IMAGE,
     RECIPES,
 )
-from deep_patch_learning.recipe.recipe import Recipe
+from deep_patch_learning.recipe.recipe import Recipe, typed
 
 SAMPLES_PER_ROOT = 160  # 2,501 images, VOC 2007's train, are well served by 8,000 samples
 FEWEST_SAMPLES = 2_400  # new heads learn little in less, however few the images are

@@ -6,11 +6,12 @@ from dataclasses import dataclass
 from typing import Any, ClassVar, Literal, get_args
 
 from deep_patch_learning.common.errors import SettingError, did_you_mean
-from deep_patch_learning.model.losses import Reduction, Unknown
 from deep_patch_learning.model.network import HEADS
-from deep_patch_learning.refinement.seeds import SeedsName
 
 PAPER_SCALES = (480, 576, 688, 864, 1200)
+SeedsName = Literal["best", "vote", "votes", "several", "clusters", "pseudo-boxes"]
+Reduction = Literal["mean", "sum"]
+Unknown = Literal["absent", "ignore"]
 OptimiserName = Literal["sgd", "adamw"]
 Schedule = Literal["steps", "cosine"]
 BoxSelectionName = Literal["max", "vote"]
@@ -58,6 +59,7 @@ class DataSettings(SettingGroup):
     scales: tuple[int, ...] = PAPER_SCALES  # longest sides, in pixels
     test_scales: tuple[int, ...] = ()  # in prediction; empty: those of training
     flips: bool = True
+    test_flips: bool = False  # in prediction each scale is seen mirrored too, and scores and boxes are averaged
     shapes: int = (
         0  # ratios of sides are rounded to multiples of 1 / shapes, so that images share sizes; 0: as they are
     )

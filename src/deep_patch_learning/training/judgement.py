@@ -122,6 +122,7 @@ class Judge:
         return self._known[run]
 
     def _measure(self, model: Model) -> NetworkFigures:
+        model = model.with_settings(flips=False)  # a mean over mirrored views is the same in both
         smaller = tuple(max(round(SMALLER * scale), 16) for scale in model.scales)
         labels = self._prepared.images.labels[self._indices]
         with bar("judging") as show:

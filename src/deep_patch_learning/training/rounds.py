@@ -18,8 +18,7 @@ from deep_patch_learning.recipe.recipe import Recipe
 from deep_patch_learning.recipe.settings import RoundSettings
 from deep_patch_learning.runs.folder import RunFolder
 from deep_patch_learning.runs.stages import StageRecord, Stages
-from deep_patch_learning.training.fit import train_prepared
-from deep_patch_learning.training.forecast import ChainForecast
+from deep_patch_learning.training.fit import ChainForecast, train_prepared
 from deep_patch_learning.training.judgement import Judge, as_dict
 from deep_patch_learning.training.process import TrainingOptions
 from deep_patch_learning.training.self_training import PseudoBoxSource, find_pseudo_boxes
@@ -95,7 +94,8 @@ def passes_of(prepared: Prepared, judged: int, recipe: Recipe) -> Passes:
 def samples_after(planned: Sequence[Stage], place: int, recipe: Recipe, passes: Passes) -> int:
     """Return the samples that follow the training at `place`, with the cost of passes that find boxes and judge them."""
     chosen, later = recipe.rounds, planned[place + 1 :]
-    finding = sum(len(stage.teachers) for stage in later) * passes.images * len(chosen.box_scales or recipe.seen_at)
+    views = len(chosen.box_scales or recipe.seen_at) * (2 if recipe.data.test_flips else 1)
+    finding = sum(len(stage.teachers) for stage in later) * passes.images * views
     # the first networks are judged with round 1, each in two views
     networks = len(planned) - (place if place > chosen.first_networks else 0)
     judging = 2 * networks * passes.judged * len(recipe.seen_at) if chosen.stop_rounds else 0
