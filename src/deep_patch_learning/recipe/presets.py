@@ -78,7 +78,7 @@ def fast(backbone: str = "lite0-map", steps: int = 2_500) -> Recipe:
     """Return `refined` for a laptop: a small network, few patches, one scale in prediction, a frozen backbone.
 
     Regions of each sample are erased and many patches have a say in the vote: with some hundred images the refinement would
-    otherwise learn the part by which a class is told best, such as the head of an animal, and frame that.
+    otherwise learn the part by which a class is recognised best, such as the head of an animal, and frame that.
     With a GPU, set `freeze_backbone` to false to train all layers. Pseudo boxes of a larger network (`--pseudo-boxes-from`) give
     the best boxes.
     """
