@@ -80,6 +80,10 @@ COLUMNS = {
         "CorLoc_argmax": "CorLoc, arg-max", "CorLoc_vote": "CorLoc, vote", "CorLoc_evidence": "CorLoc, evidence",
         "detection_mAP": "detection mAP", "detection_mAP_11pt": "detection mAP 11-point", "seeds": "seeds",
     },
+    "voc2007_views": {
+        "network": "network", "views": "views in testing", "CorLoc": "CorLoc", "detection_mAP": "detection mAP",
+        "detection_mAP_11pt": "detection mAP 11-point", "seeds": "seeds",
+    },
     "detector_on_labels": {
         "trained_on": "trained on", "boxes": "boxes", "measured_on": "measured on", "detection_mAP": "detection mAP",
         "detection_mAP_11pt": "detection mAP 11-point", "share_of_full": "share of full supervision",
@@ -153,7 +157,7 @@ SAME = {
     "voc2007_peers": ("peer",), "voc2007_tasks": ("row",), "voc2007_scales": ("row",), "voc2007_patches": ("row",),
     "voc2007_main": ("trained_on", "measured_on"),
     "voc2007_parts": ("row", "trained_on"), "voc2007_seeds": ("neck", "seed_rule", "trained_on"),
-    "world_boxes": ("world", "boxes"), "own_images": ("image_set", "way"),
+    "voc2007_views": ("network", "views"), "world_boxes": ("world", "boxes"), "own_images": ("image_set", "way"),
 }  # fmt: skip
 MEASURES = (
     "mAP",

@@ -136,6 +136,26 @@ def test_seeds_lie_where_the_image_was_scaled_and_mirrored_to(images: list, seed
             np.testing.assert_allclose(own, wanted[one.classes == index], rtol=1e-5, atol=1e-3)
 
 
+def test_the_weight_of_a_pseudo_box_is_kept_and_is_the_score_of_its_seed(tmp_path: Path) -> None:
+    boxes = np.array([[0, 0, 8, 8], [4, 4, 30, 20], [9, 1, 20, 40]], np.float32)
+    given = [
+        PseudoBoxes(boxes, np.array([1, 0, 1]), np.array([0.25, 1, 0], np.float32)),
+        PseudoBoxes(boxes[:1], np.array([2])),
+    ]
+    write_pseudo_boxes(tmp_path / "g.jsonl", {}, ["a", "b"], CLASSES, given)
+    read = read_pseudo_boxes(tmp_path / "g.jsonl", ["a", "b"], CLASSES)
+    assert read[1].weights is None
+    patches = torch.from_numpy(np.concatenate((boxes[:2] + 1, boxes, boxes[:1])))
+    seeds = seeds_among(patches, (5, 1), read, 3)
+    found = {
+        (int(index), *box.tolist()): float(score)
+        for index, box, score, real in zip(seeds.classes, seeds.boxes[0], seeds.scores[0], seeds.real[0], strict=True)
+        if real
+    }
+    assert found == {(1, 0, 0, 8, 8): 0.25, (0, 4, 4, 30, 20): 1.0}  # a weight of 0 makes no seed
+    assert seeds.scores[1][seeds.real[1]].tolist() == [1.0]
+
+
 @pytest.fixture(scope="module")
 def second_recipe(small_recipe: Recipe) -> Recipe:
     return small_recipe.replace(

@@ -24,15 +24,19 @@ class Work(TypedDict, total=False):
 
 
 def load(
-    run: str | Path | Sequence[str | Path] | None = None, device: str = "auto", scales: Sequence[int] | None = None
+    run: str | Path | Sequence[str | Path] | None = None,
+    device: str = "auto",
+    scales: Sequence[int] | None = None,
+    flips: bool | None = None,
 ) -> Model:
     """Return the model of a run folder, or without one the shipped model of 20 everyday classes.
 
     Several run folders of the same classes become an ensemble. `device` is `auto`, `cpu`, `cuda` or `mps`. `scales` are the
-    longest sides at which images are seen, those of the run's recipe if not given. A calibrated run gives calibrated
+    longest sides at which images are seen, and with `flips` they are seen mirrored too: as the run's recipe says if not given.
+    A calibrated run gives calibrated
     probabilities and a threshold for each class.
     """
-    return loading.load(run, None if device == "auto" else device, scales)
+    return loading.load(run, None if device == "auto" else device, scales, flips)
 
 
 def as_model(model: ModelOrRun, device: str = "auto") -> Model:

@@ -57,6 +57,7 @@ class DataSettings(SettingGroup):
     scales: tuple[int, ...] = PAPER_SCALES  # longest sides, in pixels
     test_scales: tuple[int, ...] = ()  # in prediction; empty: those of training
     flips: bool = True
+    test_flips: bool = False  # in prediction each scale is seen mirrored too, and scores and boxes are averaged
     shapes: int = (
         0  # ratios of sides are rounded to multiples of 1 / shapes, so that images share sizes; 0: as they are
     )
