@@ -18,21 +18,21 @@ import cv2
 import numpy as np
 
 from deep_patch_learning.common.devices import machine_name
+from deep_patch_learning.data import images as preparing
 from deep_patch_learning.data.readers.read import read_tags
 from deep_patch_learning.data.truth import read_truth
 from deep_patch_learning.evaluation.patch_recall import best_ious
-from deep_patch_learning.patches import preparation as preparing
-from deep_patch_learning.patches.selective_search import grouping, ordering, segmentation
+from deep_patch_learning.patches.selective_search import grouping, segmentation
 from deep_patch_learning.patches.selective_search import search as selective_search
 from deep_patch_learning.patches.selective_search.search import SelectiveSearch
 from rows import write_rows
 
-best_first, segment, count_better = ordering.best_first, segmentation.segment, ordering._count_better
+best_first, segment, count_better = grouping.best_first, segmentation.segment, grouping._count_better
 
 
 def by_rank(boxes: np.ndarray, ranks: np.ndarray) -> np.ndarray:
     """Return the different boxes, larger regions first, as the hierarchies' tops are merged."""
-    return ordering.unique_scores(*(array[np.argsort(ranks, kind="stable")] for array in (boxes, ranks)))[0]
+    return grouping.unique_scores(*(array[np.argsort(ranks, kind="stable")] for array in (boxes, ranks)))[0]
 
 
 def all_edges(edges: np.ndarray, *rest: float) -> tuple[np.ndarray, int, np.ndarray]:
@@ -66,7 +66,7 @@ STAGES = [
     (grouping, "describe"),
     (grouping, "neighbours"),
     (grouping, "group"),
-    (ordering, "best_first"),
+    (grouping, "best_first"),
 ]
 
 
@@ -116,11 +116,11 @@ def main() -> None:
     seconds, found = defaultdict(list), defaultdict(list)
     for image in pixels:
         for name, mode, side, order, segmenting, cells in STEPS:
-            ordering.best_first, segmentation.segment, ordering._count_better = order, segmenting, cells
+            grouping.best_first, segmentation.segment, grouping._count_better = order, segmenting, cells
             before = time.thread_time()
             found[name].append(SelectiveSearch(mode=mode, max_side=side)(image))
             seconds[name].append(time.thread_time() - before)
-    ordering.best_first, segmentation.segment, ordering._count_better = best_first, segment, count_better
+    grouping.best_first, segmentation.segment, grouping._count_better = best_first, segment, count_better
     about = {
         "images": given.pixels,
         "seed": given.seed,

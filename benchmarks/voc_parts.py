@@ -32,8 +32,7 @@ from deep_patch_learning.recipe.build import recipe_patches
 from deep_patch_learning.recipe.choose import seed_numbers
 from deep_patch_learning.recipe.presets import modern
 from deep_patch_learning.refinement.pseudo_boxes import waiting
-from deep_patch_learning.runs.folder import RunFolder
-from deep_patch_learning.runs.log import training_time
+from deep_patch_learning.runs.folder import RunFolder, training_time
 from deep_patch_learning.training.fit import train_prepared
 from deep_patch_learning.training.self_training import PseudoBoxSource, find_pseudo_boxes
 from rows import RESULTS, write_rows

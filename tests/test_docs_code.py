@@ -52,7 +52,7 @@ def old_names() -> dict[str, str]:
 
 def test_the_old_names_of_the_docs_are_those_that_the_code_renames() -> None:
     from deep_patch_learning.cli.options import DEPRECATED
-    from deep_patch_learning.recipe.names import RENAMED, RENAMED_VALUES
+    from deep_patch_learning.recipe.recipe import RENAMED, RENAMED_VALUES
 
     assert old_names() == RENAMED
     section = (ROOT / "docs" / "training.md").read_text().split("\n## Old names\n")[1]
@@ -140,7 +140,7 @@ def test_the_settings_of_the_docs_are_those_of_a_recipe() -> None:
 
 
 def test_the_seed_rules_of_the_docs_are_those_of_the_code() -> None:
-    from deep_patch_learning.refinement.seeds import SeedsName
+    from deep_patch_learning.recipe.settings import SeedsName
 
     row = re.search(
         r"^\| `seeds` \|.*\| seed rule: (.*) \|$", (ROOT / "docs" / "training.md").read_text(), re.MULTILINE
@@ -215,9 +215,9 @@ def test_imports_of_the_docs_work() -> None:
 def accepted(name: str) -> set[str]:
     """Return the keywords that a function of the API takes, those that it hands on included."""
     from deep_patch_learning.commands.label import LabelOptions
-    from deep_patch_learning.commands.load import Work
+    from deep_patch_learning.commands.options import Work
     from deep_patch_learning.commands.train import TrainOptions
-    from deep_patch_learning.recipe.names import DEFAULTS
+    from deep_patch_learning.recipe.recipe import DEFAULTS
 
     found = getattr(dpl, name)
     if isinstance(found, ModuleType):  # a package of the command's name

@@ -26,7 +26,6 @@ if TYPE_CHECKING:
     from deep_patch_learning.commands.evaluate import evaluate
     from deep_patch_learning.commands.info import info
     from deep_patch_learning.commands.label import label
-    from deep_patch_learning.commands.load import load
     from deep_patch_learning.commands.patches import patches
     from deep_patch_learning.commands.predict import predict
     from deep_patch_learning.commands.report import report
@@ -35,6 +34,7 @@ if TYPE_CHECKING:
     from deep_patch_learning.common.errors import DataError, DplError, ModelError, RunError, SettingError, TrainingError
     from deep_patch_learning.data.dataset import TaggedImages
     from deep_patch_learning.data.readers.read import read_tags
+    from deep_patch_learning.inference.loading import load
     from deep_patch_learning.inference.model import Model
     from deep_patch_learning.inference.prediction import FoundBox, Prediction, Tag
     from deep_patch_learning.recipe.recipe import Recipe
@@ -79,6 +79,7 @@ _HOME = {
     "Recipe": "recipe.recipe",
     "Run": "commands.train",
     "TaggedImages": "data.dataset",
+    "load": "inference.loading",
     "read_tags": "data.readers.read",
 }
 _PACKAGES_TOO = ("patches", "report")  # names of a command and of a package

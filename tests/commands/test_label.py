@@ -128,7 +128,7 @@ def test_a_run_that_only_classifies(small_run: Path, small_world: Path, tmp_path
 
 
 def test_a_model_that_only_classifies(small_run: Path, small_world: Path, tmp_path: Path) -> None:
-    from deep_patch_learning.commands.load import load
+    from deep_patch_learning.inference.loading import load
 
     model = load(small_run, "cpu")
     model.network.discovery = None

@@ -20,7 +20,7 @@ def folder(small_world: Path, tmp_path: Path) -> Path:
 
 
 def test_a_folder_is_predicted_as_its_files_are(folder: Path, small_run: Path, tmp_path: Path) -> None:
-    from deep_patch_learning.commands.load import load
+    from deep_patch_learning.inference.loading import load
 
     model = load(small_run, "cpu")
     found = predict(folder, model, out=tmp_path / "found")

@@ -5,8 +5,7 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from deep_patch_learning.model.by_image import patch_rows
-from deep_patch_learning.model.maximum import maximum_over_patches
+from deep_patch_learning.model.by_image import maximum_over_patches, patch_rows
 
 
 def slow_maximum(values: torch.Tensor, image: torch.Tensor, images: int, inside: torch.Tensor) -> tuple:

@@ -5,7 +5,7 @@ from threading import Barrier, Thread
 import torch
 from torch import Tensor, nn
 
-from deep_patch_learning.model.padding import PaddingGuard
+from deep_patch_learning.model.backbone import PaddingGuard
 
 
 def meet(together: Barrier) -> None:

@@ -17,7 +17,7 @@ import pytest
 from PIL import Image
 
 from deep_patch_learning.patches import PatchCache
-from deep_patch_learning.patches.claims import claims_in
+from deep_patch_learning.patches.cache_files import claims_in
 
 IMAGES = 24
 WARM_UP = (64, 64, 3)  # the shape with which a cache lets its generator compile
@@ -54,7 +54,7 @@ print(json.dumps({"made": report.made, "found": report.found, "broken": broken, 
 TAKE = """
 import sys
 from pathlib import Path
-from deep_patch_learning.patches.claims import claims_in
+from deep_patch_learning.patches.cache_files import claims_in
 print(claims_in(Path(sys.argv[1])).take(bytes.fromhex(sys.argv[2])))
 """
 

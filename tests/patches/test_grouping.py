@@ -5,7 +5,7 @@ import itertools
 import numpy as np
 import pytest
 
-from deep_patch_learning.patches.selective_search import grouping, ordering
+from deep_patch_learning.patches.selective_search import grouping
 
 
 def an_image(seed, height=24, width=32):
@@ -102,14 +102,14 @@ def test_boxes_seen_high_and_often_come_first():
     boxes = np.array([[0, 0, 9, 9], [20, 0, 99, 30], [50, 50, 60, 99], [20, 0, 99, 30]], np.int32)
     ranks = np.array([5, 7, 2, 3], np.int32)
     # 1/6 for the first, 1/8 + 1/4 for the second, seen twice, 1/3 for the third
-    assert ordering.best_first(boxes, ranks).tolist() == [boxes[1].tolist(), boxes[2].tolist(), boxes[0].tolist()]
+    assert grouping.best_first(boxes, ranks).tolist() == [boxes[1].tolist(), boxes[2].tolist(), boxes[0].tolist()]
 
 
 def test_near_twins_wait_for_other_places():
     twin = [[10, 10, 110, 110], [10, 10, 111, 110], [10, 10, 110, 111]]
     other = [[200, 200, 240, 240], [50, 150, 60, 180]]
     boxes = np.array(twin + other, np.int32)
-    order = ordering.best_first(boxes, np.arange(5, dtype=np.int32)).tolist()
+    order = grouping.best_first(boxes, np.arange(5, dtype=np.int32)).tolist()
     assert order[0] == twin[0]
     assert order[1:3] == other
     assert sorted(order) == sorted(twin + other)

@@ -2,15 +2,18 @@
 
 import dataclasses
 from pathlib import Path
+from typing import get_args
 
 import pytest
 import torch
 
 from deep_patch_learning.common.errors import ModelError, SettingError
+from deep_patch_learning.model import losses
 from deep_patch_learning.recipe.choose import ask, choose, default_recipe
-from deep_patch_learning.recipe.names import DEFAULTS, GROUP_OF, GROUPS, full_name
 from deep_patch_learning.recipe.presets import RECIPES, modern, refined, world
-from deep_patch_learning.recipe.recipe import Recipe
+from deep_patch_learning.recipe.recipe import DEFAULTS, GROUP_OF, GROUPS, Recipe, full_name
+from deep_patch_learning.recipe.settings import Reduction, SeedsName, Unknown
+from deep_patch_learning.refinement.seeds import seed_rule
 
 # as an earlier version wrote it into config.toml
 FLAT = """name = "refined"
@@ -31,6 +34,14 @@ def test_every_setting_has_one_group() -> None:
     names = [field.name for kind in GROUPS.values() for field in dataclasses.fields(kind)]
     assert len(names) == len(set(names)) == len(GROUP_OF)
     assert set(names) | {"name"} == set(DEFAULTS) == set(Recipe().settings())
+
+
+def test_choices_are_those_of_the_parts() -> None:
+    with pytest.raises(ModelError) as unknown:
+        seed_rule("zzzz")
+    assert str(unknown.value).endswith(f"Choose one of: {', '.join(get_args(SeedsName))}.")
+    for setting, part in ((Reduction, losses.Reduction), (Unknown, losses.Unknown)):
+        assert get_args(setting) == get_args(part)
 
 
 def test_a_change_reaches_its_group_and_no_other() -> None:

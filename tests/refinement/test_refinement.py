@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 from torch.utils._python_dispatch import TorchDispatchMode
 from torchvision.ops import box_iou
 
+from deep_patch_learning.common.boxes import decoded, encoded
 from deep_patch_learning.common.errors import ModelError
 from deep_patch_learning.data.batch import Batch
 from deep_patch_learning.model.by_image import patch_rows
@@ -19,7 +20,7 @@ from deep_patch_learning.recipe.recipe import Recipe
 from deep_patch_learning.refinement.heads import Refinement
 from deep_patch_learning.refinement.losses import RefinedLosses, RefinementLosses, cluster_loss, offset_loss, patch_loss
 from deep_patch_learning.refinement.seeds import Best, Clusters, SeedRule, Seeds, Several, Vote, find_seeds
-from deep_patch_learning.refinement.targets import PatchTargets, box_targets, decoded, encoded, patch_targets
+from deep_patch_learning.refinement.targets import PatchTargets, box_targets, patch_targets
 
 COUNTS = st.lists(st.integers(0, 8), min_size=1, max_size=4)
 CHOICES = [Best(), Vote(), Several(3, 0.5), Clusters(3)]

@@ -4,8 +4,7 @@ import json
 from pathlib import Path
 
 from deep_patch_learning.refinement.pseudo_boxes import waiting
-from deep_patch_learning.runs.folder import RunFolder
-from deep_patch_learning.runs.log import training_time
+from deep_patch_learning.runs.folder import RunFolder, training_time
 
 
 def lines(*pairs: tuple[int, float]) -> list[dict]:

@@ -11,8 +11,15 @@ from hypothesis import strategies as st
 
 from deep_patch_learning.patches.prepare import Prepared
 from deep_patch_learning.recipe.recipe import Recipe
-from deep_patch_learning.training.fit import train_prepared
-from deep_patch_learning.training.forecast import TIMED, WARMING_UP, Forecast, in_words, memory_used, time_in_words
+from deep_patch_learning.training.fit import (
+    TIMED,
+    WARMING_UP,
+    Forecast,
+    in_words,
+    memory_used,
+    time_in_words,
+    train_prepared,
+)
 
 SAID_AT = WARMING_UP + TIMED
 

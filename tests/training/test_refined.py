@@ -9,6 +9,7 @@ import pytest
 import torch
 from trainers import trainer
 
+from deep_patch_learning.common.boxes import decoded, inside
 from deep_patch_learning.common.errors import RunError, SettingError, TrainingError
 from deep_patch_learning.inference.loading import load
 from deep_patch_learning.inference.scoring import ImageInput, score_images
@@ -20,7 +21,6 @@ from deep_patch_learning.recipe.presets import fast, modern, refined
 from deep_patch_learning.recipe.recipe import Recipe
 from deep_patch_learning.refinement.seeds import Several, Vote
 from deep_patch_learning.refinement.selection import BoxSelection
-from deep_patch_learning.refinement.targets import decoded, inside
 from deep_patch_learning.runs.checkpoint import read_checkpoint, save_checkpoint
 from deep_patch_learning.runs.folder import RunFolder
 from deep_patch_learning.training.early_stopping import _image_scores

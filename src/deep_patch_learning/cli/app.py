@@ -35,10 +35,9 @@ from deep_patch_learning.cli.options import (
     renamed,
     scale_numbers,
 )
-from deep_patch_learning.cli.research import research
-from deep_patch_learning.cli.training import training
+from deep_patch_learning.cli.training import research, training
+from deep_patch_learning.common.devices import keep_memory
 from deep_patch_learning.common.errors import DplError, SettingError, did_you_mean
-from deep_patch_learning.common.memory import keep_memory
 
 
 class Commands(TyperGroup):
@@ -173,9 +172,9 @@ def predict(
     flips: Flips = None,
 ) -> None:
     """Say what is in images and where, as JSON and as drawn images."""
-    from deep_patch_learning.commands.load import load
     from deep_patch_learning.commands.predict import predict as command
     from deep_patch_learning.commands.predict import show
+    from deep_patch_learning.inference.loading import load
 
     loaded = load(model, device, scale_numbers(scales), flips)
     found = command(images, loaded, out=out, threshold=threshold, draw=draw)
@@ -269,7 +268,7 @@ def evaluate(
     """Measure a model: mAP (all-point and 11-point), CorLoc and detection mAP where boxes are known, per class."""
     from deep_patch_learning.commands.evaluate import evaluate as command
     from deep_patch_learning.commands.evaluate import show
-    from deep_patch_learning.commands.load import load
+    from deep_patch_learning.inference.loading import load
 
     loaded = load(model, device, scale_numbers(scales), flips)
     figures = command(data, loaded, split=split, strict=strict, difficult=difficult, limit=limit, workers=workers)

@@ -3,7 +3,7 @@
 from pathlib import Path
 from typing import Any, TypedDict, Unpack
 
-from deep_patch_learning.commands.load import check_options
+from deep_patch_learning.commands.options import check_options
 from deep_patch_learning.research import compare as comparison
 
 show = comparison.show

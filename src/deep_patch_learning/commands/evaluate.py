@@ -5,13 +5,14 @@ from typing import Any, Unpack
 
 from rich.table import Table
 
-from deep_patch_learning.commands.load import ModelOrRun, Work, as_model, check_options
+from deep_patch_learning.commands.options import Work, check_options
 from deep_patch_learning.common.progress import number
 from deep_patch_learning.common.progress import out as stdout
 from deep_patch_learning.data.dataset import limited
 from deep_patch_learning.data.readers.read import read_tags
 from deep_patch_learning.data.truth import read_truth
 from deep_patch_learning.evaluation.measure import measure_predictions
+from deep_patch_learning.inference.loading import ModelOrRun, as_model
 from deep_patch_learning.inference.stream import predict_prepared
 from deep_patch_learning.patches.prepare import prepare
 

@@ -5,12 +5,13 @@ from typing import Any, TypedDict, Unpack
 
 from rich.table import Table
 
-from deep_patch_learning.commands.load import ModelOrRun, as_model, check_options
+from deep_patch_learning.commands.options import check_options
 from deep_patch_learning.common.errors import DataError, RunError
 from deep_patch_learning.common.progress import console
 from deep_patch_learning.common.progress import out as stdout
 from deep_patch_learning.data.dataset import limited
 from deep_patch_learning.data.readers.read import read_tags
+from deep_patch_learning.inference.loading import ModelOrRun, as_model
 from deep_patch_learning.inference.model import Model
 from deep_patch_learning.inference.stream import predict_prepared
 from deep_patch_learning.labels.select import LabelRule

@@ -6,7 +6,7 @@ from typing import Any, Unpack
 import numpy as np
 from rich.table import Table
 
-from deep_patch_learning.commands.load import Work, check_options
+from deep_patch_learning.commands.options import Work, check_options
 from deep_patch_learning.common.errors import DataError
 from deep_patch_learning.common.progress import bar
 from deep_patch_learning.common.progress import out as stdout

@@ -4,11 +4,11 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-from deep_patch_learning.commands.load import ModelOrRun, as_model
 from deep_patch_learning.common.errors import DataError
 from deep_patch_learning.common.progress import bar, console
 from deep_patch_learning.common.progress import out as stdout
 from deep_patch_learning.data.images import image_files
+from deep_patch_learning.inference.loading import ModelOrRun, as_model
 from deep_patch_learning.inference.model import Model
 from deep_patch_learning.inference.prediction import Prediction
 from deep_patch_learning.inference.stream import predict_files

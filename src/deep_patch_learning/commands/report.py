@@ -4,13 +4,14 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Unpack
 
-from deep_patch_learning.commands.load import Work, check_options, load
+from deep_patch_learning.commands.options import Work, check_options
 from deep_patch_learning.common.errors import RunError
 from deep_patch_learning.common.progress import bar
 from deep_patch_learning.data.dataset import TaggedImages
 from deep_patch_learning.data.readers.read import read_tags
 from deep_patch_learning.data.truth import read_truth
 from deep_patch_learning.evaluation.measure import measure_predictions
+from deep_patch_learning.inference.loading import load
 from deep_patch_learning.inference.stream import predict_prepared
 from deep_patch_learning.patches.prepare import prepare
 from deep_patch_learning.report.build import MeasuredRun, build_report, held_out_split, images_of_run

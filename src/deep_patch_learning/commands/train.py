@@ -72,7 +72,7 @@ class Run:
 
     def load(self, device: str = "auto", scales: Sequence[int] | None = None) -> "Model":
         """Return the trained model."""
-        from deep_patch_learning.commands.load import load
+        from deep_patch_learning.inference.loading import load
 
         return load(self.folder, device, scales)
 

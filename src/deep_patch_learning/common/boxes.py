@@ -1,4 +1,4 @@
-"""The one box convention of this package, and every IoU, NMS and vote over boxes.
+"""The one box convention of this package, and every IoU, NMS, vote and offset of boxes.
 
 A box is (x1, y1, x2, y2) in pixels of the original image, 0-based and half-open: it covers the pixels
 x1 <= x < x2 and y1 <= y < y2, so its width is x2 - x1 and a one-pixel box is (x, y, x + 1, y + 1).
@@ -86,3 +86,35 @@ def outside(boxes: np.ndarray, height: int, width: int) -> np.ndarray:
     """Return a mask (P,) of the boxes that are empty or reach beyond an image of this size."""
     x1, y1, x2, y2 = np.asarray(boxes).reshape(-1, 4).T.astype(np.float64)
     return (x1 < 0) | (y1 < 0) | (x2 > width) | (y2 > height) | (x2 <= x1) | (y2 <= y1)
+
+
+# What Fast R-CNN divides offsets by, to give all four a similar scale: two of the centre, two of the sides.
+CENTRE_SPREAD, SIDE_SPREAD = 0.1, 0.2
+LARGEST = 4.135  # of the logarithm of a side's growth: a box becomes at most 62.5 times as wide
+
+
+def encoded(patches: Tensor, boxes: Tensor) -> Tensor:
+    """Return the offsets (..., 4) from patches (..., 4) to boxes: shift of the centre in sides, logarithm of the growth."""
+    centre, side = _centre_and_side(patches)
+    target, target_side = _centre_and_side(boxes)
+    return torch.cat(((target - centre) / side / CENTRE_SPREAD, (target_side / side).log() / SIDE_SPREAD), dim=-1)
+
+
+def decoded(patches: Tensor, offsets: Tensor) -> Tensor:
+    """Return the boxes (P, C, 4) that offsets (P, C, 4) lead to from patches (P, 4)."""
+    centre, side = _centre_and_side(patches)
+    moved = centre[:, None] + offsets[..., :2] * CENTRE_SPREAD * side[:, None]
+    half = side[:, None] * (offsets[..., 2:] * SIDE_SPREAD).clamp(max=LARGEST).exp() / 2
+    return torch.cat((moved - half, moved + half), dim=2)
+
+
+def inside(boxes: Tensor, height: int, width: int) -> Tensor:
+    """Return boxes (..., 4) cut at the image's edges, each at least a pixel wide and high."""
+    x1, y1, x2, y2 = boxes.unbind(-1)
+    x1, y1 = x1.clamp(0, width - 1), y1.clamp(0, height - 1)
+    return torch.stack((x1, y1, x2.clamp(max=width).maximum(x1 + 1), y2.clamp(max=height).maximum(y1 + 1)), dim=-1)
+
+
+def _centre_and_side(boxes: Tensor) -> tuple[Tensor, Tensor]:
+    low, high = boxes[..., :2], boxes[..., 2:]
+    return (low + high) / 2, (high - low).clamp(min=1e-3)

@@ -3,8 +3,8 @@
 from collections.abc import Sequence
 from pathlib import Path
 
+from deep_patch_learning.common.devices import keep_memory
 from deep_patch_learning.common.errors import RunError
-from deep_patch_learning.common.memory import keep_memory
 from deep_patch_learning.inference.calibration import read_calibration
 from deep_patch_learning.inference.model import Model, PredictSettings
 from deep_patch_learning.recipe.build import build_network, recipe_box_selection, recipe_patches
@@ -12,6 +12,7 @@ from deep_patch_learning.recipe.recipe import Recipe
 from deep_patch_learning.runs.checkpoint import read_checkpoint, restore_network
 from deep_patch_learning.runs.folder import RunFolder
 
+ModelOrRun = Model | str | Path | Sequence[str | Path] | None
 SHIPPED = Path(__file__).with_name("shipped")  # a run folder; see its MODEL_CARD.md
 
 
@@ -29,17 +30,16 @@ def predict_settings(recipe: Recipe, scales: Sequence[int] | None = None, flips:
 
 def load(
     run: str | Path | Sequence[str | Path] | None = None,
-    device: str | None = None,
+    device: str | None = "auto",
     scales: Sequence[int] | None = None,
     flips: bool | None = None,
 ) -> Model:
-    """Return a model, ready to predict: of a run folder, of several, or the shipped one.
+    """Return the model of a run folder, or without one the shipped model of 20 everyday classes.
 
-    `run` is a run folder, a list of run folders with the same classes and heads, or None for the model shipped with this
-    package. Several runs become an ensemble (see `ensemble.py`) with the patches, scales and box selection of the first.
-    `device` is `cpu`, `cuda` or None, which takes a GPU where there is one. `scales` are the lengths of an image's longest
-    side, and with `flips` each is seen mirrored too; as the recipe says if not given. Where the run was calibrated, its
-    predictions have calibrated probabilities and a threshold for each class.
+    Several run folders of the same classes and heads become an ensemble (see `ensemble.py`) with the patches, scales and box
+    selection of the first. `device` is `auto`, `cpu`, `cuda` or `mps`. `scales` are the longest sides at which images are seen,
+    and with `flips` they are seen mirrored too: as the run's recipe says if not given. A calibrated run gives calibrated
+    probabilities and a threshold for each class.
     """
     # as in training: images of many sizes would fill oneDNN's store of operations with 200 MB and more, and gain no time
     keep_memory(training=True)
@@ -53,6 +53,11 @@ def load(
     restore_network(network, tensors, folder.weights)
     calibration = read_calibration(folder.calibration, classes)
     return Model(network, classes, predict_settings(recipe, scales, flips), recipe_patches(recipe), device, calibration)
+
+
+def as_model(model: ModelOrRun, device: str = "auto") -> Model:
+    """Return the model itself, or that of a run folder; the shipped one for None."""
+    return model if isinstance(model, Model) else load(model, device)
 
 
 def check_together(runs: Sequence[str | Path]) -> None:

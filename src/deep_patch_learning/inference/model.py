@@ -9,7 +9,7 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from deep_patch_learning.common.boxes import nms
+from deep_patch_learning.common.boxes import decoded, inside, nms
 from deep_patch_learning.common.devices import usable_device
 from deep_patch_learning.common.errors import DataError, DplError, RunError
 from deep_patch_learning.common.progress import console
@@ -31,7 +31,6 @@ from deep_patch_learning.model.network import Scores
 from deep_patch_learning.patches.cache import PatchCache
 from deep_patch_learning.patches.generator import PatchGenerator
 from deep_patch_learning.refinement.selection import Ranked
-from deep_patch_learning.refinement.targets import decoded, inside
 
 if TYPE_CHECKING:
     from PIL import Image

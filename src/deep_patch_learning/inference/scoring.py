@@ -36,9 +36,9 @@ class PredictSettings:
     """How a trained network is used on images.
 
     `scales` are the lengths of an image's longest side; with `flips` each is seen mirrored too. `shapes` rounds the ratio of
-    its sides (see `scaled_size`). `precision` is that of a recipe. At most `boxes_per_class` boxes of a class are kept, in which
-    `box_selection` says the order and `nms` the IoU from which one suppresses another. With `two_stream_tags` the image score
-    includes the two-stream head.
+    its sides (see `scaled_size`). `precision` is that of a recipe. At most `boxes_per_class` boxes of a class are kept, in
+    which `box_selection` says the order and `nms` the IoU from which one suppresses another. With `two_stream_tags` the image
+    score includes the two-stream head.
     """
 
     scales: tuple[int, ...]

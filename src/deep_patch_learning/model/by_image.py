@@ -1,4 +1,4 @@
-"""All patches in one list (P, ...) <-> the patches of each image in a row of its own (I, M, ...)."""
+"""All patches in one list (P, ...) <-> those of each image in a row of its own (I, M, ...), and the maximum over them."""
 
 from collections.abc import Sequence
 from typing import NamedTuple
@@ -63,3 +63,26 @@ def by_patch(values: Tensor, rows: PatchRows, patches: int) -> Tensor:
     flat = rows.places.where(rows.there, patches).flatten()
     found = values.new_zeros(patches + 1, *values.shape[2:]).index_copy(0, flat, values.flatten(0, 1))
     return found[:patches]
+
+
+def maximum_over_patches(values: Tensor, rows: PatchRows, inside: Tensor | None = None) -> Tensor:
+    """Return the maximum over each image's patches, in each of K cells: (I, K, N) of values (P, N).
+
+    Of equal patches the first wins and alone gets the gradient.
+
+    `inside` (P, K) says which cells hold a patch; without it one cell holds all. An empty cell gives 0 without gradient. NaN
+    wins, so that it shows in the loss.
+    """
+    images, most = rows.places.shape
+    cells = 1 if inside is None else inside.shape[1]
+    if not most:
+        return values.new_zeros(images, cells, values.shape[1])
+    candidates = by_image(values.detach(), rows)[:, :, None]  # (I, M, 1, N)
+    if inside is None and rows.full:  # no cell is empty
+        winner = rows.places.gather(1, candidates.argmax(dim=1).flatten(1))  # (I, N)
+        return values.gather(0, winner)[:, None]
+    member = rows.there[..., None] if inside is None else by_image(inside, rows)  # (I, M, K)
+    place = candidates.masked_fill(~member[..., None], -torch.inf).argmax(dim=1)  # (I, K, N)
+    winner = rows.places.clamp(min=0).gather(1, place.flatten(1)).view(images * cells, -1)
+    empty = ~member.any(dim=1)  # (I, K)
+    return values.gather(0, winner).view(images, cells, -1).masked_fill(empty[:, :, None], 0)

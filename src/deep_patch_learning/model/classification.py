@@ -3,8 +3,8 @@
 import torch
 from torch import Tensor, nn
 
-from deep_patch_learning.model.by_image import PatchRows
-from deep_patch_learning.model.maximum import maximum_over_patches
+from deep_patch_learning.model.by_image import PatchRows, maximum_over_patches
+from deep_patch_learning.model.kernels.linear import linear
 
 # The edges of the pyramid's three bands in the authors' program; the paper's text would give thirds.
 PROGRAM_BANDS = (0.33, 0.67)
@@ -54,6 +54,6 @@ class ClassificationHead(nn.Module):
 
     def forward(self, features: Tensor, centres: Tensor, rows: PatchRows) -> tuple[Tensor, Tensor]:
         """Return image scores (I, C) and encoded patches (P, N) from patch features (P, K)."""
-        encoded = self.part_filters(features)  # (P, N), no ReLU and no normalisation
+        encoded = linear(self.part_filters, features)  # (P, N), no ReLU and no normalisation
         representation = self.pyramid(encoded, centres, rows)  # (I, 8N)
         return self.classifier(representation), encoded

@@ -2,8 +2,7 @@
 
 from torch import Tensor, nn
 
-from deep_patch_learning.model.by_image import PatchRows
-from deep_patch_learning.model.maximum import maximum_over_patches
+from deep_patch_learning.model.by_image import PatchRows, maximum_over_patches
 
 
 class DiscoveryHead(nn.Module):

@@ -4,7 +4,6 @@ from importlib.util import find_spec
 
 import torch
 from torch import Tensor, nn
-from torchvision.ops import roi_pool
 
 HAS_TRITON, HAS_NUMBA = (find_spec(name) is not None for name in ("triton", "numba"))
 
@@ -36,4 +35,6 @@ class SpatialPyramidPooling(nn.Module):
 
             if pays(precise, len(rois), self.size):  # the same numbers, faster
                 return pool_on_cpu(precise, rois, self.size, 1.0 / self.stride).to(maps.dtype)
+        from torchvision.ops import roi_pool  # takes a second to import, and is seldom needed
+
         return roi_pool(precise, rois, (self.size, self.size), 1.0 / self.stride).to(maps.dtype)

@@ -6,9 +6,9 @@ A folder holds one set of append-only files per generator setting, one file per 
     FOLDER/<hash of the generator's key>/<random>.patches  records, one after the other
     FOLDER/<hash of the generator's key>/claims            an empty file whose bytes are locked, one per image in work
 
-A process that is killed leaves at most one torn record (see `records.py`) at the end of its own file; readers ignore it,
+A process that is killed leaves at most one torn record (see `cache_files.py`) at the end of its own file; readers ignore it,
 its image is made again, and nobody ever appends to that file again. Processes therefore write without a lock, and see
-each other's new records while they run. A lock only says who makes which image (see `claims.py`): processes that need the
+each other's new records while they run. A lock only says who makes which image (also there): processes that need the
 same images share the work, and the images of one that dies are made by the others.
 """
 
@@ -27,11 +27,9 @@ from typing import BinaryIO, overload
 import numpy as np
 
 from deep_patch_learning.common.errors import DataError, DplError
-from deep_patch_learning.data.images import read_image
-from deep_patch_learning.patches.claims import claims_in
+from deep_patch_learning.data.images import read_image, single_threaded_opencv
+from deep_patch_learning.patches.cache_files import claims_in, pack_record, read_count, read_record, records
 from deep_patch_learning.patches.generator import PatchGenerator
-from deep_patch_learning.patches.preparation import single_threaded_opencv
-from deep_patch_learning.patches.records import pack_record, read_count, read_record, records
 
 LOOK_AGAIN = 1.0  # seconds between looks for other processes' records
 ASK_AGAIN = 0.05  # seconds between looks at an image that another process or thread is making

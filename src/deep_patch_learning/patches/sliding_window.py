@@ -5,7 +5,7 @@ from typing import ClassVar
 
 import numpy as np
 
-from deep_patch_learning.patches.preparation import checked
+from deep_patch_learning.data.images import checked
 
 STEP = 32
 SIDES = tuple(STEP * times for times in range(2, 9))

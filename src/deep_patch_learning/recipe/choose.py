@@ -9,9 +9,8 @@ from deep_patch_learning.common.devices import usable_device
 from deep_patch_learning.common.errors import SettingError, did_you_mean
 from deep_patch_learning.model.backbones.registry import check_name
 from deep_patch_learning.model.network import ALL_HEADS, HEADS
-from deep_patch_learning.recipe.names import typed
 from deep_patch_learning.recipe.presets import RECIPES
-from deep_patch_learning.recipe.recipe import Recipe
+from deep_patch_learning.recipe.recipe import Recipe, typed
 
 # the paper's steps are the paper's, and those of the synthetic data set are made for its images
 SIZED = ("modern", "refined", "fast")

@@ -6,11 +6,12 @@ from dataclasses import dataclass
 from typing import Any, ClassVar, Literal, get_args
 
 from deep_patch_learning.common.errors import SettingError, did_you_mean
-from deep_patch_learning.model.losses import Reduction, Unknown
 from deep_patch_learning.model.network import HEADS
-from deep_patch_learning.refinement.seeds import SeedsName
 
 PAPER_SCALES = (480, 576, 688, 864, 1200)
+SeedsName = Literal["best", "vote", "votes", "several", "clusters", "pseudo-boxes"]
+Reduction = Literal["mean", "sum"]
+Unknown = Literal["absent", "ignore"]
 OptimiserName = Literal["sgd", "adamw"]
 Schedule = Literal["steps", "cosine"]
 BoxSelectionName = Literal["max", "vote"]

@@ -3,11 +3,12 @@
 As in OICR (Tang et al., 2017). `seeds.py` and `targets.py` turn scores and tags into the targets of each classifier.
 """
 
-from typing import NamedTuple
+from typing import NamedTuple, cast
 
 from torch import Tensor, nn
 
 from deep_patch_learning.model.by_image import PatchRows, by_image, by_patch
+from deep_patch_learning.model.kernels.linear import linear
 
 
 class RefinementScores(NamedTuple):
@@ -25,12 +26,22 @@ class RefinementScores(NamedTuple):
     offsets: Tensor | None
 
 
-def hidden_layer(inputs: int, width: int) -> nn.Sequential:
-    """Return a linear layer with ReLU whose outputs start about as large as its inputs."""
-    layer = nn.Linear(inputs, width)
-    nn.init.kaiming_normal_(layer.weight, nonlinearity="relu")
-    nn.init.zeros_(layer.bias)
-    return nn.Sequential(layer, nn.ReLU())
+class HiddenLayer(nn.Sequential):
+    """A linear layer with ReLU whose outputs start about as large as its inputs."""
+
+    def __init__(self, inputs: int, width: int) -> None:
+        super().__init__(nn.Linear(inputs, width), nn.ReLU())
+        nn.init.kaiming_normal_(self.layer.weight, nonlinearity="relu")
+        nn.init.zeros_(self.layer.bias)
+
+    @property
+    def layer(self) -> nn.Linear:
+        """The linear layer."""
+        return cast(nn.Linear, self[0])
+
+    def forward(self, features: Tensor) -> Tensor:
+        """Return (P, H) from patch features (P, K)."""
+        return self[1](linear(self.layer, features))
 
 
 class Refinement(nn.Module):
@@ -53,7 +64,7 @@ class Refinement(nn.Module):
         super().__init__()
         self.cells = cells
         self.shape = (refinements, classes + 1)
-        self.hidden = hidden_layer(width, hidden) if hidden else nn.Identity()
+        self.hidden = HiddenLayer(width, hidden) if hidden else nn.Identity()
         width = hidden or width
         self.two_stream = TwoStreamHead(width, classes)
         self.classifiers = nn.Linear(width, refinements * (classes + 1))  # all K as one matrix

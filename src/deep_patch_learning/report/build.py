@@ -33,8 +33,7 @@ from deep_patch_learning.report.sections import (
     to_explain,
 )
 from deep_patch_learning.report.tables import TITLES, class_table, comparison_table, percent, trust_table
-from deep_patch_learning.runs.folder import RunFolder
-from deep_patch_learning.runs.log import training_time
+from deep_patch_learning.runs.folder import RunFolder, training_time
 
 if TYPE_CHECKING:
     from deep_patch_learning.data.truth import TrueBoxes

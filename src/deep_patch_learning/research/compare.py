@@ -26,8 +26,7 @@ from deep_patch_learning.model.backbones.weights import check_source
 from deep_patch_learning.patches.prepare import prepare
 from deep_patch_learning.recipe.build import recipe_patches
 from deep_patch_learning.recipe.choose import choose, seed_numbers
-from deep_patch_learning.recipe.names import RENAMED, RENAMED_VALUES
-from deep_patch_learning.recipe.recipe import Recipe
+from deep_patch_learning.recipe.recipe import RENAMED, RENAMED_VALUES, Recipe
 from deep_patch_learning.research.peers.catalogue import PEERS, chosen_peers
 from deep_patch_learning.research.peers.contest import FIGURES, Contest, Outcome
 

@@ -1,19 +1,18 @@
-"""The run folder: everything that one training made, and nothing half-written."""
+"""The run folder: everything that one training made, nothing half-written; and its log, one JSON object per line."""
 
 import hashlib
 import json
 import platform
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from importlib import metadata
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from deep_patch_learning.common.atomic_files import write_whole
 from deep_patch_learning.common.errors import RunError, did_you_mean
 from deep_patch_learning.data.dataset import TaggedImages
 from deep_patch_learning.recipe.recipe import Recipe
-from deep_patch_learning.runs import log
 
 
 class RunFolder:
@@ -151,15 +150,15 @@ class RunFolder:
 
     def read_log(self) -> list[dict[str, Any]]:
         """Return the lines of the log; a line cut off by a kill is left out."""
-        return log.read_log(self.log)
+        return read_log(self.log)
 
     def append_log(self, entry: dict[str, Any]) -> None:
         """Add one line to the log."""
-        log.append_log(self.log, entry)
+        append_log(self.log, entry)
 
     def cut_log(self, step: int) -> None:
         """Drop what the log says of steps after `step`, which will be done again."""
-        log.cut_log(self.log, step)
+        cut_log(self.log, step)
 
 
 def fingerprint(images: TaggedImages) -> str:
@@ -182,3 +181,60 @@ def versions(
         except metadata.PackageNotFoundError:
             found[package] = "not installed as a package"
     return found
+
+
+RENAMED_KEYS = {"visits": "samples"}  # keys of earlier versions
+
+
+class TrainingTime(NamedTuple):
+    """How long a training took, and how fast it was once it was warm; None where the log is too short to tell."""
+
+    seconds: float
+    samples_per_second: float | None
+
+
+def training_time(log: Sequence[Mapping[str, Any]]) -> TrainingTime:
+    """Return the seconds that a training took and its samples per second, from its log.
+
+    A run that was resumed has several clocks, each from 0; their times are added up. The speed leaves out the first line of
+    each clock, in which the device warms up, unless there is no other. Lines without a time do not count.
+    """
+    log = [entry for entry in log if "seconds" in entry]
+    seconds, steady_seconds, steady_samples = 0.0, 0.0, 0
+    before: Mapping[str, Any] | None = None
+    for entry in log:
+        goes_on = before is not None and entry["seconds"] >= before["seconds"]
+        took = entry["seconds"] - (before["seconds"] if before is not None and goes_on else 0.0)
+        seconds += took
+        if before is not None and goes_on:
+            steady_seconds += took
+            steady_samples += entry["samples"] - before["samples"]
+        before = entry
+    if not steady_seconds and log and log[0]["seconds"]:
+        return TrainingTime(seconds, log[0]["samples"] / log[0]["seconds"])
+    return TrainingTime(seconds, steady_samples / steady_seconds if steady_seconds else None)
+
+
+def read_log(path: Path) -> list[dict[str, Any]]:
+    """Return the lines of a log; one cut off by a kill is left out. Keys of earlier versions get their names of today."""
+    if not path.exists():
+        return []
+    lines = []
+    for line in path.read_text(encoding="utf-8").splitlines():
+        try:
+            lines.append({RENAMED_KEYS.get(key, key): value for key, value in json.loads(line).items()})
+        except json.JSONDecodeError:
+            break
+    return lines
+
+
+def append_log(path: Path, entry: Mapping[str, Any]) -> None:
+    """Add one line to a log."""
+    with path.open("a", encoding="utf-8") as log:
+        log.write(json.dumps(entry) + "\n")
+
+
+def cut_log(path: Path, step: int) -> None:
+    """Drop what a log says of steps after `step`, which will be done again."""
+    kept = [entry for entry in read_log(path) if entry["step"] <= step]
+    write_whole(path, "".join(json.dumps(entry) + "\n" for entry in kept))

@@ -5,7 +5,7 @@ import time
 from collections.abc import Callable, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass
-from typing import Any, NamedTuple, cast
+from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
 import numpy as np
 import torch
@@ -23,10 +23,11 @@ from deep_patch_learning.recipe.build import build_network, recipe_losses, recip
 from deep_patch_learning.recipe.recipe import Recipe
 from deep_patch_learning.runs.checkpoint import read_checkpoint, restore_network, restore_optimiser, save_checkpoint
 from deep_patch_learning.runs.folder import RunFolder
-from deep_patch_learning.training.early_stopping import HeldOut
-from deep_patch_learning.training.process import TrainingOptions, make_fabric, set_up_process, stop_flag
-from deep_patch_learning.training.ranks import Ranks
+from deep_patch_learning.training.process import Ranks, TrainingOptions, make_fabric, set_up_process, stop_flag
 from deep_patch_learning.training.samples import Sample, SamplePlan, draw_erased, draw_patches
+
+if TYPE_CHECKING:
+    from deep_patch_learning.training.early_stopping import HeldOut
 
 
 class MicroBatch(NamedTuple):
@@ -63,7 +64,7 @@ class Trainer:
         run: RunFolder,
         options: TrainingOptions | None = None,
         network: nn.Module | None = None,
-        held_out: HeldOut | None = None,
+        held_out: "HeldOut | None" = None,
     ) -> None:
         images = prepared.images
         if not len(images):

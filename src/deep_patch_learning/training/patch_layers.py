@@ -20,8 +20,7 @@ from deep_patch_learning.model.backbones.registry import check_name
 from deep_patch_learning.model.backbones.weights import check_source
 from deep_patch_learning.patches.prepare import Prepared
 from deep_patch_learning.recipe.choose import choose
-from deep_patch_learning.recipe.names import setting_name
-from deep_patch_learning.recipe.recipe import Recipe
+from deep_patch_learning.recipe.recipe import Recipe, setting_name
 from deep_patch_learning.runs.folder import RunFolder
 from deep_patch_learning.training.distillation import Distilling, DistilTrainer, distilling
 from deep_patch_learning.training.fit import train_prepared

@@ -14,9 +14,8 @@ from deep_patch_learning.common.errors import RunError, SettingError
 from deep_patch_learning.data.truth import read_truth
 from deep_patch_learning.evaluation.discovery import corloc
 from deep_patch_learning.patches.prepare import Prepared
-from deep_patch_learning.recipe.names import RENAMED
 from deep_patch_learning.recipe.presets import world
-from deep_patch_learning.recipe.recipe import Recipe
+from deep_patch_learning.recipe.recipe import RENAMED, Recipe
 from deep_patch_learning.research.compare import (
     COLUMNS,
     Comparison,
@@ -29,7 +28,7 @@ from deep_patch_learning.research.compare import (
 from deep_patch_learning.research.peers.catalogue import PEERS, chosen_peers, svm
 from deep_patch_learning.research.peers.contest import Contest, first_patches
 from deep_patch_learning.research.peers.svm import whole_image_boxes
-from deep_patch_learning.runs.log import training_time
+from deep_patch_learning.runs.folder import training_time
 
 COMMAND = [sys.executable, "-m", "deep_patch_learning", "compare"]
 SETTINGS = [

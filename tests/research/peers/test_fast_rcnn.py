@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 import torch
 
-from deep_patch_learning.common.boxes import box_iou
+from deep_patch_learning.common.boxes import box_iou, decoded, encoded, inside
 from deep_patch_learning.data.batch import Batch, collate, make_view
 from deep_patch_learning.data.truth import read_truth
 from deep_patch_learning.inference.model import ImageInput, PredictSettings
@@ -16,7 +16,6 @@ from deep_patch_learning.model.network import DeepPatchNet
 from deep_patch_learning.patches import generator
 from deep_patch_learning.patches.prepare import Prepared
 from deep_patch_learning.recipe.recipe import Recipe
-from deep_patch_learning.refinement.targets import decoded, encoded, inside
 from deep_patch_learning.research.peers.fast_rcnn import (
     BatchTruth,
     Detector,

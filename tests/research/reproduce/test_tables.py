@@ -19,7 +19,7 @@ from deep_patch_learning.research.reproduce.protocol import (
     untagged_images,
 )
 from deep_patch_learning.research.reproduce.results import needed
-from deep_patch_learning.runs.log import training_time
+from deep_patch_learning.runs.folder import training_time
 
 from .conftest import make_voc
 

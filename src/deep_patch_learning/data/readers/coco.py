@@ -5,8 +5,7 @@ from pathlib import Path
 from typing import Any
 
 from deep_patch_learning.common.errors import DataError
-from deep_patch_learning.data.readers.table import TagRow, TagTable, locate
-from deep_patch_learning.data.readers.text import is_file, parse_json, read_text
+from deep_patch_learning.data.readers.table import TagRow, TagTable, is_file, locate, parse_json, read_text
 
 _WANTED = "a COCO json with 'images', 'annotations' and 'categories'"
 _PROBED = 16  # images looked for in each folder where they may lie

@@ -5,8 +5,15 @@ import io
 from pathlib import Path
 
 from deep_patch_learning.common.errors import DataError
-from deep_patch_learning.data.readers.table import TagRow, TagTable, locate, refuse_both, sorted_classes
-from deep_patch_learning.data.readers.text import misspelt, read_text
+from deep_patch_learning.data.readers.table import (
+    TagRow,
+    TagTable,
+    locate,
+    misspelt,
+    read_text,
+    refuse_both,
+    sorted_classes,
+)
 
 _COLUMNS = ("image", "tags", "split", "unknown")
 _WANTED = "the header 'image,tags' and one row per image"

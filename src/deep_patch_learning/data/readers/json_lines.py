@@ -5,8 +5,16 @@ from pathlib import Path
 from typing import Any
 
 from deep_patch_learning.common.errors import DataError
-from deep_patch_learning.data.readers.table import TagRow, TagTable, locate, refuse_both, sorted_classes
-from deep_patch_learning.data.readers.text import misspelt, parse_json, read_lines
+from deep_patch_learning.data.readers.table import (
+    TagRow,
+    TagTable,
+    locate,
+    misspelt,
+    parse_json,
+    read_lines,
+    refuse_both,
+    sorted_classes,
+)
 
 _KEYS = ("image", "tags", "unknown", "split", "boxes")
 _WANTED = 'a line such as {"image": "a.jpg", "tags": ["dog"]} per image'

@@ -1,19 +1,13 @@
 """Reading tags: one function for every kind of data set. It never reads a box; `data/truth.py` does."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from enum import Enum
 from pathlib import Path
 
 from deep_patch_learning.common.errors import DataError
 from deep_patch_learning.data.dataset import TaggedImages
 from deep_patch_learning.data.images import IMAGE_SUFFIXES
-from deep_patch_learning.data.readers.coco import read_coco
-from deep_patch_learning.data.readers.csv_tags import read_csv
-from deep_patch_learning.data.readers.folders import read_folders
-from deep_patch_learning.data.readers.json_lines import read_json_lines
-from deep_patch_learning.data.readers.table import TagTable, to_images
-from deep_patch_learning.data.readers.text import near_file
-from deep_patch_learning.data.readers.voc import read_voc
+from deep_patch_learning.data.readers.table import TagTable, near_file, to_images
 
 
 class Kind(Enum):
@@ -26,12 +20,27 @@ class Kind(Enum):
     JSON_LINES = "JSON lines"
 
 
-_READERS: dict[Kind, Callable[[Path], TagTable]] = {
-    Kind.COCO: read_coco,
-    Kind.CSV: read_csv,
-    Kind.FOLDERS: read_folders,
-    Kind.JSON_LINES: read_json_lines,
-}
+def _table(kind: Kind, place: Path, voc_split: str | None = None) -> TagTable:
+    """Return the images and tags of a data set; of VOC, whose splits are lists, those of one. Other readers are not loaded."""
+    if kind is Kind.VOC:
+        from deep_patch_learning.data.readers.voc import read_voc
+
+        return read_voc(place, voc_split)
+    if kind is Kind.COCO:
+        from deep_patch_learning.data.readers.coco import read_coco
+
+        return read_coco(place)
+    if kind is Kind.CSV:
+        from deep_patch_learning.data.readers.csv_tags import read_csv
+
+        return read_csv(place)
+    if kind is Kind.FOLDERS:
+        from deep_patch_learning.data.readers.folders import read_folders
+
+        return read_folders(place)
+    from deep_patch_learning.data.readers.json_lines import read_json_lines
+
+    return read_json_lines(place)
 
 
 def read_tags(path: str | Path, split: str | Path | None = None, classes: Sequence[str] | None = None) -> TaggedImages:
@@ -46,9 +55,8 @@ def read_tags(path: str | Path, split: str | Path | None = None, classes: Sequen
     kind, place = recognise(path)
     wanted = None if split is None else str(split)
     try:
-        if kind is Kind.VOC:
-            return to_images(read_voc(place, wanted), None, classes)
-        return to_images(_READERS[kind](place), wanted, classes)
+        table = _table(kind, place, wanted)
+        return to_images(table, None if kind is Kind.VOC else wanted, classes)
     except OSError as error:  # a folder that may not be entered, a disk that fails
         found = error.strerror or type(error).__name__
         raise DataError(f"{error.filename or place}: cannot be read ({found}). Make it readable.") from None
@@ -116,7 +124,7 @@ def named_splits(path: str | Path) -> list[str]:
         return [file.stem for file in sorted((place / "ImageSets" / "Main").glob("*.txt")) if _is_list_of_ids(file)]
     if kind is Kind.COCO:
         return []
-    return sorted({row.split for row in _READERS[kind](place).rows if row.split is not None})
+    return sorted({row.split for row in _table(kind, place).rows if row.split is not None})
 
 
 def disjoint_splits(splits: Mapping[str, TaggedImages]) -> dict[str, TaggedImages]:

@@ -11,8 +11,15 @@ from xml.etree import ElementTree
 from deep_patch_learning.common.errors import DataError
 from deep_patch_learning.data.dataset import TaggedImages
 from deep_patch_learning.data.images import IMAGE_SUFFIXES
-from deep_patch_learning.data.readers.table import TagRow, TagTable, read_list, sorted_classes, to_images
-from deep_patch_learning.data.readers.text import near_file, read_lines
+from deep_patch_learning.data.readers.table import (
+    TagRow,
+    TagTable,
+    near_file,
+    read_lines,
+    read_list,
+    sorted_classes,
+    to_images,
+)
 
 # fmt: off
 VOC_CLASSES = (

@@ -9,7 +9,6 @@ from torch import Tensor, nn
 
 from deep_patch_learning.common.errors import ModelError, did_you_mean
 from deep_patch_learning.model.backbone import Trunk
-from deep_patch_learning.model.backbones.caffe import read_caffemodel
 
 _SUFFIXES = (".safetensors", ".pth", ".pt", ".caffemodel")
 _WANTED_FILE = "a .pth, .safetensors or .caffemodel file"
@@ -99,6 +98,8 @@ def check_source(source: str) -> None:
 def _read_file(path: Path) -> dict[str, Tensor]:
     check_source(str(path))
     if path.suffix == ".caffemodel":
+        from deep_patch_learning.model.backbones.caffe import read_caffemodel
+
         return read_caffemodel(path)
     try:
         if path.suffix == ".safetensors":

@@ -6,6 +6,7 @@ take more time than the convolutions.
 """
 
 import itertools
+import sys
 from typing import Any, NamedTuple, cast
 from weakref import WeakKeyDictionary
 
@@ -13,12 +14,17 @@ import torch
 from torch import Tensor, nn
 
 
+def _bottleneck() -> Any:
+    """Return the block of torchvision's residual networks, or no class where torchvision, a second to import, is not loaded."""
+    resnet = sys.modules.get("torchvision.models.resnet")
+    return () if resnet is None else resnet.Bottleneck
+
+
 def fold_norms(module: nn.Module) -> None:
     """Fold each batch norm into the convolution in front of it, in place; the function computed stays the same."""
-    from torchvision.models.resnet import Bottleneck
-
+    bottleneck = _bottleneck()
     for block in module.modules():
-        if isinstance(block, Bottleneck):
+        if isinstance(block, bottleneck):
             for number in (1, 2, 3):
                 _fold(block, f"conv{number}", f"bn{number}")
         elif isinstance(block, nn.Sequential):
@@ -53,9 +59,7 @@ def run_fused(module: nn.Module, maps: Tensor) -> Tensor:
 
 
 def _run(module: nn.Module, maps: Tensor, copies: "Copies") -> Tensor:
-    from torchvision.models.resnet import Bottleneck
-
-    if isinstance(module, Bottleneck) and isinstance(module.bn1, nn.Identity):
+    if isinstance(module, _bottleneck()) and isinstance(module.bn1, nn.Identity):
         beside = maps if module.downsample is None else _run(module.downsample, maps, copies)
         maps = _convolve(module.conv1, maps, copies)
         maps = _convolve(module.conv2, maps, copies)

@@ -9,7 +9,7 @@ from typing import ClassVar
 import numpy as np
 
 from deep_patch_learning.common.errors import DataError, DplError
-from deep_patch_learning.patches.preparation import checked, scaled, unscaled
+from deep_patch_learning.data.images import checked, scaled, unscaled
 
 ALGORITHM = 2  # part of the key: raise it whenever the boxes change
 SMALLEST = 0.004  # the smallest window, as a share of the image

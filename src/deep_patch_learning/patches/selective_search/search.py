@@ -11,7 +11,7 @@ from typing import ClassVar
 import numpy as np
 
 from deep_patch_learning.common.errors import DataError, did_you_mean
-from deep_patch_learning.patches.preparation import checked, scaled, unscaled
+from deep_patch_learning.data.images import checked, scaled, unscaled
 
 ALGORITHM = 5  # part of the key: raise it whenever the boxes change
 BLUR = 0.8
@@ -59,7 +59,7 @@ class SelectiveSearch:
 
     def __call__(self, image: np.ndarray) -> np.ndarray:
         """Return the boxes (P, 4) uint16 of an image (H, W, 3) uint8 RGB, best first."""
-        from deep_patch_learning.patches.selective_search.ordering import best_first
+        from deep_patch_learning.patches.selective_search.grouping import best_first
 
         image = checked(image)
         small = scaled(image, self.max_side)

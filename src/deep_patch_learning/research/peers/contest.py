@@ -18,7 +18,7 @@ from deep_patch_learning.model.network import DeepPatchNet
 from deep_patch_learning.patches.prepare import Prepared
 from deep_patch_learning.recipe.build import build_network, recipe_patches
 from deep_patch_learning.recipe.recipe import Recipe
-from deep_patch_learning.runs.log import training_time
+from deep_patch_learning.runs.folder import training_time
 from deep_patch_learning.training.fit import train_prepared
 from deep_patch_learning.training.loop import Trainer
 

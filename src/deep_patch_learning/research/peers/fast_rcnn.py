@@ -12,17 +12,15 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from deep_patch_learning.common.boxes import box_iou, nms
+from deep_patch_learning.common.boxes import box_iou, decoded, encoded, inside, nms
 from deep_patch_learning.common.boxes import flip as flip_boxes
 from deep_patch_learning.data.batch import Batch
 from deep_patch_learning.data.truth import TrueBoxes
 from deep_patch_learning.inference.model import ImageInput, ImageScores, Model
 from deep_patch_learning.inference.prediction import Prediction
 from deep_patch_learning.model.backbone import Backbone
-from deep_patch_learning.model.by_image import patch_rows
-from deep_patch_learning.model.maximum import maximum_over_patches
+from deep_patch_learning.model.by_image import maximum_over_patches, patch_rows
 from deep_patch_learning.model.network import DeepPatchNet, Scores
-from deep_patch_learning.refinement.targets import decoded, encoded, inside
 from deep_patch_learning.training.loop import Trainer
 from deep_patch_learning.training.samples import Sample
 

@@ -5,9 +5,8 @@ from torch import Tensor, nn
 
 from deep_patch_learning.common.errors import ModelError
 from deep_patch_learning.data.batch import Batch
-from deep_patch_learning.model.backbone import Backbone
+from deep_patch_learning.model.backbone import Backbone, PaddingGuard
 from deep_patch_learning.model.network import DeepPatchNet, Scores
-from deep_patch_learning.model.padding import PaddingGuard
 from deep_patch_learning.model.patch_features import ConvolutionalStage
 
 STAGE_STRIDE = 2  # a residual network's last stage halves the map

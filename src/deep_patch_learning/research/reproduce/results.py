@@ -14,8 +14,7 @@ from deep_patch_learning.research.reproduce import paper, tables
 from deep_patch_learning.research.reproduce.experiments import Experiments, Measured
 from deep_patch_learning.research.reproduce.protocol import Protocol, Splits, differences
 from deep_patch_learning.research.reproduce.tables import Claim, Spread, Table, Variant, Verdict
-from deep_patch_learning.runs.folder import RunFolder
-from deep_patch_learning.runs.log import training_time
+from deep_patch_learning.runs.folder import RunFolder, training_time
 
 PerClass = dict[str, Spread | None]
 

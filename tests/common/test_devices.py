@@ -8,12 +8,12 @@ import sys
 
 import pytest
 
-from deep_patch_learning.common import memory
+from deep_patch_learning.common import devices
 
 WORK = """
 import json, os, resource, sys
 import torch
-from deep_patch_learning.common.memory import keep_memory
+from deep_patch_learning.common.devices import keep_memory
 
 def work(times):
     for _ in range(times):
@@ -28,7 +28,7 @@ kept = keep_memory(training=True) if sys.argv[1] == "keep" else None
 faults(20)  # the heap grows to its size: up to 8 of the first blocks are new ones
 print(json.dumps({"kept": kept, "faults": faults(20), "operations": os.environ.get("ONEDNN_PRIMITIVE_CACHE_CAPACITY")}))
 """
-NAMES = (*memory.CHOSEN_BY_USER, memory.SWITCH, "GLIBC_TUNABLES", "ONEDNN_PRIMITIVE_CACHE_CAPACITY")
+NAMES = (*devices.CHOSEN_BY_USER, devices.SWITCH, "GLIBC_TUNABLES", "ONEDNN_PRIMITIVE_CACHE_CAPACITY")
 glibc = pytest.mark.skipif(platform.libc_ver()[0] != "glibc", reason="only glibc is asked to keep memory")
 
 
@@ -66,25 +66,25 @@ def test_a_users_own_setting_is_left_alone(settings):
 def test_only_training_keeps_few_operations_and_not_against_the_user(monkeypatch):
     for name in NAMES:
         monkeypatch.delenv(name, raising=False)
-    assert run("keep")["operations"] == str(memory.KEPT_OPERATIONS)
+    assert run("keep")["operations"] == str(devices.KEPT_OPERATIONS)
     assert run("keep", ONEDNN_PRIMITIVE_CACHE_CAPACITY="512")["operations"] == "512"
-    monkeypatch.setattr(memory.ctypes, "CDLL", lambda _: _Library())
-    assert memory.keep_memory()
+    monkeypatch.setattr(devices.ctypes, "CDLL", lambda _: _Library())
+    assert devices.keep_memory()
     assert "ONEDNN_PRIMITIVE_CACHE_CAPACITY" not in os.environ
 
 
 @pytest.mark.parametrize("system", ["darwin", "win32"])
 def test_other_systems_are_not_asked(monkeypatch, system):
-    monkeypatch.setattr(memory.sys, "platform", system)
-    monkeypatch.setattr(memory.ctypes, "CDLL", lambda _: pytest.fail("asked"))
-    assert not memory.keep_memory()
+    monkeypatch.setattr(devices.sys, "platform", system)
+    monkeypatch.setattr(devices.ctypes, "CDLL", lambda _: pytest.fail("asked"))
+    assert not devices.keep_memory()
 
 
 def test_another_c_library_is_left_alone(monkeypatch):
     for name in NAMES:
         monkeypatch.delenv(name, raising=False)
-    monkeypatch.setattr(memory.ctypes, "CDLL", lambda _: object())
-    assert not memory.keep_memory(training=True)
+    monkeypatch.setattr(devices.ctypes, "CDLL", lambda _: object())
+    assert not devices.keep_memory(training=True)
     assert "ONEDNN_PRIMITIVE_CACHE_CAPACITY" not in os.environ
 
 
@@ -95,3 +95,30 @@ class _Library:
 
     def mallopt(self, option, value):
         return 1
+
+
+GIVE_BACK = """
+import json
+import numpy as np
+from deep_patch_learning.common.devices import give_back_memory, keep_memory
+
+def held():
+    return int(open("/proc/self/statm").read().split()[1]) * 4 / 1024  # MiB
+
+keep_memory()
+blocks = [np.ones(2**17) for _ in range(200)]  # 1 MiB each
+del blocks[::2]  # every second one: gaps that no shrinking of the heap reaches
+before = held()
+give_back_memory()
+print(json.dumps({"before": before, "after": held()}))
+"""
+
+
+@glibc
+@pytest.mark.parametrize(("settings", "given"), [({}, True), ({"DPL_KEEP_MEMORY": "0"}, False)])
+def test_gaps_between_blocks_are_given_back(settings, given):
+    clean = {name: value for name, value in os.environ.items() if name not in NAMES}
+    # blocks on the heap, not in mappings of their own, whoever keeps them
+    clean |= settings | ({} if given else {"MALLOC_MMAP_MAX_": "0"})
+    found = json.loads(subprocess.check_output([sys.executable, "-c", GIVE_BACK], env=clean, text=True))
+    assert (found["before"] - found["after"] > 50) == given
