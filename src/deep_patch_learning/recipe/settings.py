@@ -54,7 +54,7 @@ class DataSettings(SettingGroup):
     """[data]: the size of images, and the patches of each."""
 
     choices: ClassVar[dict[str, Any]] = {"search_mode": SearchMode}
-    not_negative = ("shapes", "patches_per_image", "patches_per_sample")
+    not_negative = ("shapes", "patches_per_image", "patches_per_sample", "erased_regions")
 
     scales: tuple[int, ...] = PAPER_SCALES  # longest sides, in pixels
     test_scales: tuple[int, ...] = ()  # in prediction; empty: those of training
@@ -68,6 +68,7 @@ class DataSettings(SettingGroup):
     min_patch_side: int = 1  # patches with a shorter side are left out; Selective Search only
     patches_per_image: int = 0  # the first in the search's order; 0: all; Selective Search only
     patches_per_sample: int = 0  # in training, drawn anew for each sample; 0: all
+    erased_regions: int = 0  # in training, rectangles of each sample's feature map that are set to 0, drawn anew
 
     def __post_init__(self) -> None:
         super().__post_init__()
