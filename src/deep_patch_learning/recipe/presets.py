@@ -107,13 +107,15 @@ BEST: dict[str, Any] = {
     "seeds_per_class": 3,
     "scales": (600, 800, 1000),
     "test_scales": (800,),
-    "patches_per_sample": 256,
-    "first_networks": 2,
+    "test_flips": True,
+    "patches_per_sample": 768,
+    "first_networks": 3,
     "rounds": 2,
+    "box_scales": (600, 800, 1000),
 }
-BEST_SAMPLES_PER_IMAGE = 12.8
+BEST_SAMPLES_PER_IMAGE = 8
 BEST_FEWEST_SAMPLES = 8_000
-BEST_MOST_SAMPLES = 64_000
+BEST_MOST_SAMPLES = 40_000
 
 
 def best(backbone: str = "resnet50", steps: int = 4_000) -> Recipe:

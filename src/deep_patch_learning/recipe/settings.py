@@ -17,6 +17,7 @@ Schedule = Literal["steps", "cosine"]
 BoxSelectionName = Literal["max", "vote"]
 FurtherBoxes = Literal["best-first", "elected"]
 RoundTeachers = Literal["last", "all"]
+RoundWeights = Literal["equal", "agreement"]
 Bands = Literal["program", "paper"]
 SearchMode = Literal["fast", "quality", "original"]
 Precision = Literal["32-true", "bf16-mixed", "16-mixed", "64-true", "auto"]
@@ -137,7 +138,7 @@ class RefinementSettings(SettingGroup):
 class RoundSettings(SettingGroup):
     """[rounds]: trainings in a row, each on the pseudo boxes of those before it; `training/rounds.py` does them."""
 
-    choices: ClassVar[dict[str, Any]] = {"round_teachers": RoundTeachers}
+    choices: ClassVar[dict[str, Any]] = {"round_teachers": RoundTeachers, "round_weights": RoundWeights}
     at_least_one = ("first_networks", "round_boxes")
     not_negative = ("rounds", "round_steps")
 
@@ -146,6 +147,9 @@ class RoundSettings(SettingGroup):
     round_steps: int = 0  # of each round; 0: as many as `steps`
     round_boxes: int = 1  # at most so many pseudo boxes of a tag
     round_teachers: RoundTeachers = "last"  # of later rounds: the round before, or all: it and the first networks
+    round_weights: RoundWeights = (
+        "equal"  # of pseudo boxes in the loss; agreement: as far as the teachers agree on each
+    )
     box_scales: tuple[int, ...] = ()  # at which pseudo boxes are found; empty: those of prediction
     stop_rounds: bool = True  # a round that makes boxes worse is undone and is the last
 

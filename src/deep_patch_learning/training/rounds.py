@@ -95,7 +95,9 @@ def samples_after(planned: Sequence[Stage], place: int, recipe: Recipe, passes: 
     """Return the samples that follow the training at `place`, with the cost of passes that find boxes and judge them."""
     chosen, later = recipe.rounds, planned[place + 1 :]
     views = len(chosen.box_scales or recipe.seen_at) * (2 if recipe.data.test_flips else 1)
-    finding = sum(len(stage.teachers) for stage in later) * passes.images * views
+    each = [len(stage.teachers) for stage in later]  # where their agreement counts, each is asked alone too
+    asked = sum(teachers * (1 + (chosen.round_weights == "agreement" and teachers > 1)) for teachers in each)
+    finding = asked * passes.images * views
     # the first networks are judged with round 1, each in two views
     networks = len(planned) - (place if place > chosen.first_networks else 0)
     judging = 2 * networks * passes.judged * len(recipe.seen_at) if chosen.stop_rounds else 0
@@ -180,7 +182,8 @@ class _Rounds:
             # once the round has begun it has its boxes, wherever the folder was moved to since
             asked = () if run.pseudo_boxes.exists() else teachers
             scales = self.recipe.rounds.box_scales or None
-            found_by = PseudoBoxSource(asked, self.device, given.workers, given.cache, scales)
+            agreement = self.recipe.rounds.round_weights == "agreement"
+            found_by = PseudoBoxSource(asked, self.device, given.workers, given.cache, scales, agreement)
             pseudo_boxes = find_pseudo_boxes(given.prepared, stage.recipe, run.folder, found_by)
             source = source | {"boxes_from": [str(folder.resolve()) for folder in teachers]}
         place = self.planned.index(stage)
