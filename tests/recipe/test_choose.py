@@ -48,7 +48,7 @@ def test_samples_of_the_best_recipe(images: int, samples: int) -> None:
 
 def test_rounds_of_their_own_length_are_not_counted_in_words() -> None:
     _, said = ask("best", changes=["round_steps=100"]).sized(1_000)
-    assert said.startswith("1,000 images: 2 first networks of 1,600 steps of 8 images")
+    assert said.startswith("1,000 images: 3 first networks of 1,000 steps of 8 images")
 
 
 @given(st.integers(1, 10**8), st.integers(1, 10**6), st.integers(1, 512))
