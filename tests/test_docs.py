@@ -24,7 +24,7 @@ TABLES = {
     "boxes.md": 1,
     "labels.md": 1,
     "quickstart.md": 1,
-    "better-boxes.md": 3,
+    "better-boxes.md": 4,
     "shipped-model.md": 2,
     "MODEL_CARD.md": 2,
 }

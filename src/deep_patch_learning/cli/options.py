@@ -24,6 +24,7 @@ class RecipeName(StrEnum):
     MODERN = "modern"
     REFINED = "refined"
     FAST = "fast"
+    BEST = "best"
     WORLD = "world"
     REFINED_WORLD = "refined-world"
 
