@@ -23,8 +23,8 @@ class Batch(NamedTuple):
     `images` (I, 3, H, W) RGB from 0 to 255, padded at the right and bottom; `sizes` (I, 2) real heights and widths;
     `patches` (P, 4) in pixels of those images; `patch_image` (P,) the index of each patch's image; `padded` says whether any
     image is smaller than the tensor. `counts`, where given, is the number of patches of each image, which then lie image by
-    image: known on the host, so that the device need not be waited for. `pixels` (I, 2), where given, is how high and wide a
-    pixel of the original image is in each of those images.
+    image: known on the host, so that the device need not be waited for. `erased` (I, R, 4), where given, are the regions of each
+    image whose features are erased. `pixels` (I, 2), where given, is how high and wide a pixel of the original image is in each.
     """
 
     images: Tensor
@@ -33,6 +33,7 @@ class Batch(NamedTuple):
     patch_image: Tensor
     padded: bool = True
     counts: tuple[int, ...] | None = None
+    erased: Tensor | None = None
     pixels: Tensor | None = None
 
 
@@ -51,7 +52,8 @@ class Layout(NamedTuple):
     """A micro-batch before any pixel is scaled: the size of each view, which are mirrored, and all their patches.
 
     `sizes` are (height, width); `frame` is what they are padded to; `patches` (P, 4) in pixels of the views, `patch_image` (P,);
-    `pixels` the height and width of a pixel of the original image in each view.
+    `pixels` the height and width of a pixel of the original image in each view. `erased` (I, R, 4), where given, are regions in
+    pixels of the views.
     """
 
     sizes: tuple[tuple[int, int], ...]
@@ -61,6 +63,7 @@ class Layout(NamedTuple):
     patch_image: Tensor
     counts: tuple[int, ...]
     pixels: tuple[tuple[float, float], ...]
+    erased: Tensor | None = None
 
 
 def scaled_size(height: int, width: int, long_side: int, shapes: int = 0) -> tuple[int, int]:
@@ -123,7 +126,8 @@ def render(layout: Layout, images: Sequence[Tensor | np.ndarray], device: torch.
         frame[:, :height, :width] = pixels.flip(2) if flip else pixels
     parts = (torch.tensor(layout.sizes), layout.patches, layout.patch_image, torch.tensor(layout.pixels))
     sizes, patches, patch_image, original = (part.to(device, non_blocking=True) for part in parts)
-    return Batch(frames, sizes, patches, patch_image, padded, layout.counts, original)
+    erased = None if layout.erased is None else layout.erased.to(device, non_blocking=True)
+    return Batch(frames, sizes, patches, patch_image, padded, layout.counts, erased, original)
 
 
 def _scaled(image: Tensor | np.ndarray, height: int, width: int, device: torch.device | str) -> Tensor:
@@ -166,4 +170,4 @@ def collate(views: Sequence[View]) -> Batch:
     patch_image = torch.repeat_interleave(torch.arange(len(views)), torch.tensor(counts)).to(device)
     patches = torch.cat([view.patches for view in views])
     original = torch.tensor([view.pixel for view in views], device=device)
-    return Batch(images, torch.tensor(sizes, device=device), patches, patch_image, padded, counts, original)
+    return Batch(images, torch.tensor(sizes, device=device), patches, patch_image, padded, counts, pixels=original)
