@@ -97,6 +97,8 @@ def test_the_papers_own_experiment_differs_in_nothing(tmp_path: Path) -> None:
         ({"patches_per_sample": 512}, "512 patches drawn per sample, all in the paper"),
         ({"search_mode": "fast"}, "this package's faster Selective Search"),
         ({"picking": "vote"}, "boxes by vote, the best patch in the paper"),
+        ({"corners": "half-open"}, "half-open corners of patches in the SPP layer"),
+        ({"momentum_convention": "torch"}, "torch's momentum, Caffe's in the paper"),
         ({"scales": (480,)}, "scales 480"),
         ({"name": "modern"}, "the modern recipe (sgd, 2 images per step)"),
     ],

@@ -179,6 +179,10 @@ def _recipe_clauses(recipe: Recipe) -> list[str]:
         clauses.append(
             f"the {recipe.name} recipe ({recipe.optimiser.optimiser}, {recipe.optimiser.batch_images} images per step)"
         )
+    elif recipe.model.corners != "inclusive":
+        clauses.append("half-open corners of patches in the SPP layer")
+    if recipe.name == "paper" and recipe.optimiser.momentum_convention != "caffe":
+        clauses.append("torch's momentum, Caffe's in the paper")
     if recipe.data.patches == "selective-search" and recipe.data.search_mode != "original":
         clauses.append("this package's faster Selective Search")
     if recipe.data.patches_per_sample:
