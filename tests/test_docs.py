@@ -24,7 +24,7 @@ TABLES = {
     "boxes.md": 1,
     "labels.md": 1,
     "quickstart.md": 1,
-    "better-boxes.md": 2,
+    "better-boxes.md": 4,
     "shipped-model.md": 2,
     "MODEL_CARD.md": 2,
 }
@@ -107,6 +107,12 @@ SEED_RULES = {
     for rule in ("vote", "votes")
     for column in ("CorLoc_vote", "CorLoc_evidence", "detection_mAP")
 }
+VIEWS = {
+    views: values("voc2007_views", "CorLoc", network="256 patches per sample", views=views)
+    for views in ("800", "800, 600 mirrored, 1000 mirrored")
+}
+DROP_BLOCK = values("voc2007_views", "CorLoc", network="256 patches per sample, drop block", views="800")[0]
+OF_THREE = values("voc2007_views", "CorLoc", network="ensemble of the three")[0]
 SYNTHETIC = tuple(f"{of_synthetic(boxes):.1f}" for boxes in ("the paper's", "elected"))
 
 
@@ -122,6 +128,12 @@ SYSTEM_PREDICT, PEAK_PREDICT = (
 )
 
 SENTENCES = [
+    *(
+        ("docs/better-boxes.md", f"{one:.1f} to {three:.1f}")
+        for one, three in zip(*(VIEWS[views] for views in VIEWS), strict=True)
+    ),
+    ("docs/better-boxes.md", f"{DROP_BLOCK:.1f} against {mean(VIEWS['800']):.1f}"),
+    ("docs/better-boxes.md", f"ensemble of all three finds {OF_THREE:.1f}"),
     ("docs/speed.md", f"falls from {SYSTEM_TIME[0]:.0f} % of user time to {SYSTEM_TIME[1]:.0f} %, and peak memory"),
     ("docs/speed.md", f"peak memory from {PEAK[0] / 1024:.1f} to {PEAK[1] / 1024:.1f} GiB"),
     ("docs/speed.md", f"falls from {SYSTEM_PREDICT[0]:.0f} % to {SYSTEM_PREDICT[1]:.0f} %, and peak memory rises"),

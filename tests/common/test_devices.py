@@ -95,3 +95,30 @@ class _Library:
 
     def mallopt(self, option, value):
         return 1
+
+
+GIVE_BACK = """
+import json
+import numpy as np
+from deep_patch_learning.common.devices import give_back_memory, keep_memory
+
+def held():
+    return int(open("/proc/self/statm").read().split()[1]) * 4 / 1024  # MiB
+
+keep_memory()
+blocks = [np.ones(2**17) for _ in range(200)]  # 1 MiB each
+del blocks[::2]  # every second one: gaps that no shrinking of the heap reaches
+before = held()
+give_back_memory()
+print(json.dumps({"before": before, "after": held()}))
+"""
+
+
+@glibc
+@pytest.mark.parametrize(("settings", "given"), [({}, True), ({"DPL_KEEP_MEMORY": "0"}, False)])
+def test_gaps_between_blocks_are_given_back(settings, given):
+    clean = {name: value for name, value in os.environ.items() if name not in NAMES}
+    # blocks on the heap, not in mappings of their own, whoever keeps them
+    clean |= settings | ({} if given else {"MALLOC_MMAP_MAX_": "0"})
+    found = json.loads(subprocess.check_output([sys.executable, "-c", GIVE_BACK], env=clean, text=True))
+    assert (found["before"] - found["after"] > 50) == given

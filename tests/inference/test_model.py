@@ -8,15 +8,16 @@ import torch
 
 import deep_patch_learning as dpl
 import deep_patch_learning.inference.model as model_module
-from deep_patch_learning.common.boxes import box_iou
+from deep_patch_learning.common.boxes import box_iou, flip
 from deep_patch_learning.common.errors import RunError
 from deep_patch_learning.data.batch import collate, make_view
 from deep_patch_learning.data.readers.read import read_tags
 from deep_patch_learning.inference.loading import load
 from deep_patch_learning.inference.model import ImageInput, Model
-from deep_patch_learning.inference.scoring import score_images
+from deep_patch_learning.inference.scoring import PredictSettings, score_images
+from deep_patch_learning.model.network import ALL_HEADS
 from deep_patch_learning.patches.prepare import Prepared, prepare
-from deep_patch_learning.recipe.build import recipe_patches
+from deep_patch_learning.recipe.build import build_network, recipe_patches, seeded
 from deep_patch_learning.recipe.recipe import Recipe
 from deep_patch_learning.refinement.selection import BoxSelection, voted
 from deep_patch_learning.training.fit import train_prepared
@@ -49,6 +50,26 @@ def test_scales_add_up_as_in_the_authors_program(model: Model, images: list[Imag
     found = next(model.with_settings(box_selection=BoxSelection()).predict_images([image]))
     np.testing.assert_allclose(found.image_scores, expected + classification, rtol=1e-4, atol=1e-4)
     assert np.array_equal(found.best_boxes, image.patches[scores.patches.argmax(axis=0)])
+
+
+def test_with_flips_a_mirrored_image_gives_mirrored_boxes(small_recipe: Recipe, images: list[ImageInput]) -> None:
+    recipe = small_recipe.replace(heads=ALL_HEADS, refinement_width=16, regression=True, seed=3)
+    with seeded(3):
+        network, _ = build_network(recipe, 3)
+        torch.nn.init.normal_(network.refinement.regressor.weight, std=0.5)  # so that boxes move a lot
+    classes, generator = ("a", "b", "c"), recipe_patches(recipe)
+    once = Model(network, classes, PredictSettings((96, 128)), generator, "cpu")
+    both = once.with_settings(flips=True)
+    for image in images[:4]:
+        width = image.image.shape[1]
+        mirrored = ImageInput(image.name, np.ascontiguousarray(image.image[:, ::-1]), flip(image.patches, width))
+        for model, same in ((once, False), (both, True)):
+            seen, across = (next(model.predict_images([each])) for each in (image, mirrored))
+            assert seen.best_boxes is not None
+            assert across.best_boxes is not None
+            equal = np.allclose(flip(seen.best_boxes, width), across.best_boxes, atol=0.01)
+            equal &= np.allclose(seen.image_scores, across.image_scores, atol=1e-4)
+            assert equal == same
 
 
 def test_several_images_in_a_pass_change_nothing(model: Model, images: list[ImageInput]) -> None:

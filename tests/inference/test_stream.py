@@ -232,6 +232,14 @@ def test_without_room_for_patches_images_are_predicted_all_the_same(
     assert capsys.readouterr().err.count("patches are not kept: the disk is full") == 1
 
 
+def test_memory_is_given_back_now_and_then(model: Model, files: list[Path], monkeypatch: pytest.MonkeyPatch) -> None:
+    given: list[int] = []
+    monkeypatch.setattr("deep_patch_learning.inference.stream.GIVE_BACK", 2)
+    monkeypatch.setattr("deep_patch_learning.inference.stream.give_back_memory", lambda: given.append(1))
+    assert len(list(model.predict(files))) == len(files)
+    assert len(given) == len(files) // 2 > 0
+
+
 def test_a_prepared_data_set_is_predicted_in_its_order(model: Model, small_prepared: Prepared) -> None:
     found = predict_prepared(model, small_prepared, 3)
     first = next(found)

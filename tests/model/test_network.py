@@ -1,12 +1,14 @@
 """A batch is its images one by one, whatever their sizes; pooling is torchvision's; chunks change nothing."""
 
+import itertools
+
 import pytest
 import torch
 import torchvision
 
 from deep_patch_learning.common.errors import ModelError
 from deep_patch_learning.data.batch import Batch
-from deep_patch_learning.model.network import centres
+from deep_patch_learning.model.network import centres, erase
 from deep_patch_learning.model.pooling import SpatialPyramidPooling
 from deep_patch_learning.recipe.build import build_network
 from deep_patch_learning.recipe.recipe import Recipe
@@ -51,6 +53,30 @@ def test_a_batch_of_different_sizes_equals_its_images_one_by_one(name: str) -> N
             torch.testing.assert_close(alone.patches, together.patches[mine], rtol=1e-3, atol=1e-3)
             torch.testing.assert_close(alone.classification[0], together.classification[i], rtol=1e-3, atol=1e-3)
             torch.testing.assert_close(alone.discovery[0], together.discovery[i], rtol=1e-3, atol=1e-3)
+
+
+def test_erased_cells_are_those_whose_centres_lie_in_a_region() -> None:
+    maps = torch.rand(2, 3, 5, 7) + 1
+    regions = torch.tensor([[[16, 0, 40, 24], [0, 64, 8, 80]], [[0, 0, 7.9, 80], [100, 40, 112, 57]]]).float()
+    found = erase(maps, regions, 16)
+    for image, y, x in itertools.product(range(2), range(5), range(7)):
+        at = torch.tensor([x * 16 + 8, y * 16 + 8])
+        gone = any(bool((box[:2] <= at).all() and (at < box[2:]).all()) for box in regions[image])
+        expected = torch.zeros(3) if gone else maps[image, :, y, x]
+        assert torch.equal(found[image, :, y, x], expected), (image, y, x)
+
+
+def test_a_patch_sees_nothing_of_what_is_erased() -> None:
+    torch.manual_seed(0)
+    network = build_network(Recipe.of(backbone="tiny"), 5)[0].eval()
+    batch = make_batch([0])
+    hidden = batch._replace(erased=torch.tensor([[[0.0, 0, 110, 190]]]))
+    with torch.no_grad():
+        plain, erased, all_gone = (
+            network(one).patches for one in (batch, hidden, batch._replace(erased=torch.tensor([[[0.0, 0, 999, 999]]])))
+        )
+    assert not torch.equal(plain[0], erased[0])  # half of the first patch is erased
+    torch.testing.assert_close(all_gone, all_gone[:1].expand_as(all_gone))  # where all is erased, patches are alike
 
 
 def test_chunks_change_nothing() -> None:

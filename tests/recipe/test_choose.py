@@ -7,8 +7,16 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from deep_patch_learning.patches.prepare import Prepared
-from deep_patch_learning.recipe.choose import MOST_SAMPLES, ask, choose, in_words, samples_for, steps_for
-from deep_patch_learning.recipe.presets import modern
+from deep_patch_learning.recipe.choose import (
+    MOST_SAMPLES,
+    ask,
+    choose,
+    in_words,
+    samples_for,
+    samples_for_best,
+    steps_for,
+)
+from deep_patch_learning.recipe.presets import best, modern
 from deep_patch_learning.runs.folder import RunFolder
 
 ASKED = ("modern", "", 0)
@@ -24,6 +32,23 @@ def test_steps_of_eight_images(images: int, steps: int) -> None:
 def test_the_size_in_words() -> None:
     said = "2,501 images: 1,000 steps of 8 images, 3.2 samples of each; --steps changes it"
     assert in_words(2_501, modern(steps=1_000)) == said
+
+
+@pytest.mark.parametrize(
+    ("images", "samples"),
+    [(1, 8_000), (1_000, 8_000), (1_500, 12_000), (2_500, 20_000), (5_000, 40_000), (10**7, 40_000)],
+)
+def test_samples_of_the_best_recipe(images: int, samples: int) -> None:
+    assert samples_for_best(images) == samples
+    recipe, said = ask("best").sized(images)
+    assert recipe == best(steps=recipe.optimiser.steps)
+    assert recipe.total_steps * recipe.optimiser.batch_images == pytest.approx(samples, rel=0.05)
+    assert f"{images:,} images: 5 trainings of {recipe.total_steps:,} steps of 8 images" in said
+
+
+def test_rounds_of_their_own_length_are_not_counted_in_words() -> None:
+    _, said = ask("best", changes=["round_steps=100"]).sized(1_000)
+    assert said.startswith("1,000 images: 3 first networks of 1,000 steps of 8 images")
 
 
 @given(st.integers(1, 10**8), st.integers(1, 10**6), st.integers(1, 512))

@@ -12,7 +12,7 @@ from deep_patch_learning.model import losses
 from deep_patch_learning.recipe.choose import ask, choose, default_recipe
 from deep_patch_learning.recipe.presets import RECIPES, modern, refined, world
 from deep_patch_learning.recipe.recipe import DEFAULTS, GROUP_OF, GROUPS, Recipe, full_name
-from deep_patch_learning.recipe.settings import Reduction, SeedsName, Unknown
+from deep_patch_learning.recipe.settings import Reduction, RoundSettings, SeedsName, Unknown
 from deep_patch_learning.refinement.seeds import seed_rule
 
 # as an earlier version wrote it into config.toml
@@ -85,6 +85,21 @@ def test_a_flat_file_of_an_earlier_version_loads_without_a_word(tmp_path: Path, 
     assert (recipe.test.box_selection, recipe.refinement.seeds) == ("max", "pseudo-boxes")
     assert (recipe.optimiser.optimiser, recipe.optimiser.images_per_micro_batch, recipe.machine.seed) == ("adamw", 4, 3)
     assert capsys.readouterr().err == ""
+
+
+def test_a_file_without_rounds_is_one_training() -> None:
+    tables = refined().to_toml().split("\n[")
+    before = "\n[".join(table for table in tables if not table.startswith("rounds]"))
+    assert "first_networks" not in before
+    assert Recipe.from_toml(before) == refined()
+    assert Recipe.from_toml(before).rounds.rounds == Recipe.from_toml(FLAT).rounds.rounds == 0
+
+
+def test_rounds_by_flat_and_dotted_names() -> None:
+    typed = ["rounds=2", "rounds.first_networks=3", "box_scales=480,600", "stop_rounds=false", "round_teachers=all"]
+    assert choose("refined", "", 0, typed, {}).rounds == RoundSettings(
+        2, 3, box_scales=(480, 600), stop_rounds=False, round_teachers="all"
+    )
 
 
 @pytest.mark.parametrize(

@@ -43,7 +43,7 @@ def test_warm_up_and_cosine() -> None:
 
 @pytest.mark.parametrize("name", RECIPES)
 def test_toml_there_and_back(name: str) -> None:
-    recipe = RECIPES[name]().replace(weights='a "quoted" \\ path.pth', heads=("discovery",))
+    recipe = RECIPES[name]().replace(weights='a "quoted" \\ path.pth', heads=("discovery", "refinement"))
     assert Recipe.from_toml(recipe.to_toml()) == recipe
 
 

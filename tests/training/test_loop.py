@@ -62,6 +62,19 @@ def test_stopped_and_resumed_equals_never_stopped(
     assert same_weights(tmp_path / "run" / "checkpoint.safetensors", small_run / "checkpoint.safetensors")
 
 
+def test_erased_regions_survive_a_stop(
+    small_prepared: Prepared, small_recipe: Recipe, small_run: Path, tmp_path: Path
+) -> None:
+    recipe = small_recipe.replace(erased_regions=2)
+    whole, broken = (trainer(small_prepared, recipe, tmp_path / name) for name in ("whole", "broken"))
+    whole.fit()
+    broken.fit(lambda progress: os.kill(os.getpid(), signal.SIGINT) if progress.step == 3 else None)
+    trainer(small_prepared, recipe, tmp_path / "broken").fit()
+    weights = [tmp_path / name / "checkpoint.safetensors" for name in ("whole", "broken")]
+    assert same_weights(*weights)
+    assert not same_weights(weights[0], small_run / "checkpoint.safetensors")
+
+
 KILLED = """
 import sys
 from pathlib import Path

@@ -8,7 +8,7 @@ import pytest
 
 from deep_patch_learning.data.store import prefetch
 from deep_patch_learning.recipe.presets import paper, world
-from deep_patch_learning.training.samples import SamplePlan, draw_patches
+from deep_patch_learning.training.samples import Sample, SamplePlan, draw_erased, draw_patches
 
 
 def test_an_epoch_shows_each_image_plain_and_mirrored() -> None:
@@ -48,6 +48,23 @@ def test_patches_are_drawn_without_repetition() -> None:
     assert np.array_equal(drawn, draw_patches(patches, recipe, 5))
     assert not np.array_equal(drawn, draw_patches(patches, recipe, 6))
     assert draw_patches(patches, recipe.replace(patches_per_sample=0), 5) is patches
+
+
+def test_erased_regions_lie_inside_and_depend_on_the_sample_alone() -> None:
+    recipe = world().replace(erased_regions=3)
+    samples, sizes = [Sample(0, 160, False, number) for number in range(200)], [(120, 160)] * 200
+    drawn = draw_erased(sizes, samples, recipe)
+    assert drawn is not None
+    assert drawn.shape == (200, 3, 4)
+    sides = (drawn[..., 2:] - drawn[..., :2]) / [160, 120]
+    assert (drawn >= 0).all()
+    assert (drawn[..., 2:] <= [160.01, 120.01]).all()
+    assert 0.19 < sides.min() < 0.22 < 0.48 < sides.max() < 0.51
+    again = draw_erased(sizes[:1], samples[7:8], recipe)
+    assert again is not None
+    assert np.array_equal(again[0], drawn[7])  # whatever it shares a micro-batch with
+    assert not np.array_equal(drawn[6], drawn[7])
+    assert draw_erased(sizes, samples, world()) is None
 
 
 def test_ahead_keeps_the_order_and_passes_errors_on() -> None:

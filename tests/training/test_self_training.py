@@ -37,6 +37,7 @@ from deep_patch_learning.training.self_training import (
     boxes_of_tags,
     check_pseudo_box_source,
     find_pseudo_boxes,
+    weighted,
 )
 
 CLASSES = ("bus", "cat", "dog")
@@ -134,6 +135,38 @@ def test_seeds_lie_where_the_image_was_scaled_and_mirrored_to(images: list, seed
         for index in range(3):
             own = seeds.boxes[image][seeds.real[image] & (seeds.classes == index)].numpy()
             np.testing.assert_allclose(own, wanted[one.classes == index], rtol=1e-5, atol=1e-3)
+
+
+def test_the_weight_of_a_pseudo_box_is_kept_and_is_the_score_of_its_seed(tmp_path: Path) -> None:
+    boxes = np.array([[0, 0, 8, 8], [4, 4, 30, 20], [9, 1, 20, 40]], np.float32)
+    given = [
+        PseudoBoxes(boxes, np.array([1, 0, 1]), np.array([0.25, 1, 0], np.float32)),
+        PseudoBoxes(boxes[:1], np.array([2])),
+    ]
+    write_pseudo_boxes(tmp_path / "g.jsonl", {}, ["a", "b"], CLASSES, given)
+    read = read_pseudo_boxes(tmp_path / "g.jsonl", ["a", "b"], CLASSES)
+    assert read[1].weights is None
+    patches = torch.from_numpy(np.concatenate((boxes[:2] + 1, boxes, boxes[:1])))
+    seeds = seeds_among(patches, (5, 1), read, 3)
+    found = {
+        (int(index), *box.tolist()): float(score)
+        for index, box, score, real in zip(seeds.classes, seeds.boxes[0], seeds.scores[0], seeds.real[0], strict=True)
+        if real
+    }
+    assert found == {(1, 0, 0, 8, 8): 0.25, (0, 4, 4, 30, 20): 1.0}  # a weight of 0 makes no seed
+    assert seeds.scores[1][seeds.real[1]].tolist() == [1.0]
+
+
+def test_boxes_on_which_runs_disagree_weigh_little() -> None:
+    boxes = np.array([[0, 0, 10, 10], [20, 0, 30, 10], [5, 5, 15, 25]], np.float32)
+    found = PseudoBoxes(boxes, np.array([2, 2, 0]))
+    same = np.stack((boxes[2], np.zeros(4, np.float32), boxes[0]))
+    other = same.copy()
+    other[2] = (0, 0, 10, 5)  # half of class 2's first box
+    assert weighted(found, [same, same]).weights == pytest.approx([1, 1, 1])
+    assert weighted(found, [same, other]).weights == pytest.approx([0.25, 0.25, 1])
+    nothing = PseudoBoxes(np.zeros((0, 4), np.float32), np.zeros(0, np.int64))
+    assert weighted(nothing, [same]).weights == pytest.approx([])
 
 
 @pytest.fixture(scope="module")
@@ -249,6 +282,17 @@ def test_several_runs_agree_on_boxes(
     assert together is not None
     assert all(np.array_equal(one.boxes, other.boxes) for one, other in zip(alone, together, strict=True))
     assert source_of(waiting(tmp_path / "together"))["boxes_from"] == [str(small_run.resolve()), str(twin.resolve())]
+    # boxes on which both agree, here all, weigh as much as any; without another run there is nothing to agree with
+    both, single = (PseudoBoxSource(runs, device="cpu", agreement=True) for runs in ([small_run, twin], [small_run]))
+    agreed = find_pseudo_boxes(small_prepared, second_recipe, tmp_path / "together", both)
+    assert agreed is not None
+    assert np.concatenate([one.weights for one in agreed if one.weights is not None]) == pytest.approx(1)
+    assert all(one.weights is not None for one in agreed)
+    kept = read_pseudo_boxes(waiting(tmp_path / "together"), small_prepared.images.names, small_prepared.images.classes)
+    assert all(np.array_equal(one.weights, other.weights) for one, other in zip(agreed, kept, strict=True))
+    lone = find_pseudo_boxes(small_prepared, second_recipe, tmp_path / "lone", single)
+    assert lone is not None
+    assert all(one.weights is None for one in lone)
     # what waits there is taken where no run is named, and found anew at other scales
     assert find_pseudo_boxes(small_prepared, second_recipe, tmp_path / "together", PseudoBoxSource([])) is not None
     check_pseudo_box_source(second_recipe, tmp_path / "together", [])

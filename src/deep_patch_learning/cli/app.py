@@ -18,6 +18,7 @@ from deep_patch_learning.cli.options import (
     DemoRecipe,
     Device,
     DeviceName,
+    Flips,
     Json,
     LabelFormat,
     Limit,
@@ -168,13 +169,15 @@ def predict(
     device: Device = DeviceName.AUTO,
     as_json: Json = False,
     scales: Scales = None,
+    flips: Flips = None,
 ) -> None:
     """Say what is in images and where, as JSON and as drawn images."""
     from deep_patch_learning.commands.predict import predict as command
     from deep_patch_learning.commands.predict import show
     from deep_patch_learning.inference.loading import load
 
-    found = command(images, load(model, device, scale_numbers(scales)), out=out, threshold=threshold, draw=draw)
+    loaded = load(model, device, scale_numbers(scales), flips)
+    found = command(images, loaded, out=out, threshold=threshold, draw=draw)
     with tempfile.TemporaryFile("w+", encoding="utf-8") as lines:  # on disk: memory must not grow with the images
         for count, prediction in enumerate(found, 1):
             show(prediction)
@@ -254,6 +257,7 @@ def evaluate(
     limit: Limit = None,
     workers: Workers = None,
     scales: Scales = None,
+    flips: Flips = None,
     strict: Annotated[
         bool, typer.Option(help="An IoU of exactly 0.5 is a miss, as in later papers.", rich_help_panel="Research")
     ] = False,
@@ -266,7 +270,7 @@ def evaluate(
     from deep_patch_learning.commands.evaluate import show
     from deep_patch_learning.inference.loading import load
 
-    loaded = load(model, device, scale_numbers(scales))
+    loaded = load(model, device, scale_numbers(scales), flips)
     figures = command(data, loaded, split=split, strict=strict, difficult=difficult, limit=limit, workers=workers)
     show(figures, f"{data} {split or ''}".strip())
     if as_json:

@@ -24,6 +24,7 @@ class RecipeName(StrEnum):
     MODERN = "modern"
     REFINED = "refined"
     FAST = "fast"
+    BEST = "best"
     WORLD = "world"
     REFINED_WORLD = "refined-world"
 
@@ -126,6 +127,14 @@ Scales = Annotated[
     str | None,
     typer.Option(
         help="Longest sides, such as 480,688,1200.", show_default="those of its recipe", rich_help_panel=NETWORK
+    ),
+]
+Flips = Annotated[
+    bool | None,
+    typer.Option(
+        help="See each scale mirrored too: better boxes, twice the time.",
+        show_default="as in its recipe",
+        rich_help_panel=NETWORK,
     ),
 ]
 Backbone = Annotated[

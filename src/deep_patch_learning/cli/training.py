@@ -45,6 +45,7 @@ research = typer.Typer(rich_markup_mode="markdown")
     epilog=example(
         "dpl train photos.csv --out runs/photos",
         "dpl train photos.csv --split train --val-split val --out runs/photos",
+        "dpl train photos.csv --val-share 0.1 --recipe best --out runs/best",
         "dpl train VOC2007 --split train --out runs/voc --backbone vgg16 --weights imagenet --recipe paper",
         "dpl train photos.csv --out runs/second --recipe refined --pseudo-boxes-from runs/photos",
         "dpl train photos.csv --out runs/fast --set steps=500 --set learning_rate=1e-4",
@@ -56,7 +57,10 @@ def train(
     out: Annotated[Path, typer.Option(help="The run folder. Repeat the command to resume.")],
     recipe: Annotated[
         RecipeName | None,
-        typer.Option(help="The network and how it is trained.", show_default="refined with a GPU, else fast"),
+        typer.Option(
+            help="The network and how it is trained; best: several trainings, for the best boxes.",
+            show_default="refined with a GPU, else fast",
+        ),
     ] = None,
     steps: Annotated[
         int | None, typer.Option(min=1, help="Steps of training.", show_default="as many as the images call for")
@@ -95,6 +99,24 @@ def train(
             min=1, help="How many of the device; each takes its share of every step.", rich_help_panel=NETWORK
         ),
     ] = 1,
+    rounds: Annotated[
+        int | None,
+        typer.Option(
+            min=0,
+            help="Self-training rounds, each on the boxes of the networks before it.",
+            show_default="those of the recipe",
+            rich_help_panel=NETWORK,
+        ),
+    ] = None,
+    first_networks: Annotated[
+        int | None,
+        typer.Option(
+            min=1,
+            help="Networks before the rounds, which find the first boxes together.",
+            show_default="those of the recipe",
+            rich_help_panel=NETWORK,
+        ),
+    ] = None,
     changes: Settings = [],  # noqa: B006
     pseudo_boxes_from: Annotated[
         list[Path],
@@ -125,9 +147,9 @@ def train(
     if patch_layers is None and (teacher is not None or distil_steps is not None):
         raise SettingError("--teacher and --distil-steps belong to --patch-layers distil. Add it, or leave them out.")
     distillation = Distillation(teacher or "imagenet", teacher_backbone, distil_steps) if patch_layers else None
-    settings = settings_of(
-        changes, backbone=backbone, weights=weights, patches=patches, steps=steps, scales=scales, heads=heads, seed=seed
-    )
+    named = {"backbone": backbone, "weights": weights, "patches": patches, "steps": steps, "scales": scales}
+    named |= {"heads": heads, "seed": seed, "rounds": rounds, "first_networks": first_networks}
+    settings = settings_of(changes, **named)
     settings |= {"limit": limit, "workers": workers, "devices": devices}
     settings |= {"pseudo_boxes_from": pseudo_boxes_from, "distillation": distillation}
     run = command(data, out, split=split, val=val_split or val_share, recipe=recipe, device=device, **settings)

@@ -24,7 +24,6 @@ from deep_patch_learning.training.fit import train_prepared
 
 if TYPE_CHECKING:
     from deep_patch_learning.inference.model import Model
-    from deep_patch_learning.training.loop import Trainer
     from deep_patch_learning.training.patch_layers import PatchLayers
 
 
@@ -109,6 +108,7 @@ def train(
     check_source(chosen.model.weights)
     usable_device(device)
     _check_pseudo_boxes(chosen, run, options)
+    _check_rounds(chosen, options)
     val_split, val_share = (None, val) if isinstance(val, float) else (val, None)
     apart_by = val_split, val_share, chosen.machine.seed, options.limit, run.drawing(val_share)
     images, held_out = read_apart(Path(data), split, *apart_by)
@@ -118,9 +118,12 @@ def train(
     apart = None if held_out is None else prepare(held_out, recipe_patches(chosen), workers=options.workers)
     source: dict[str, Any] = {"path": str(Path(data).resolve()), "split": split, "limit": options.limit}
     source |= {} if apart is None else {"val_split": val_split, "val_share": val_share}
+    if val_share is not None:  # a training of several has a seed of its own
+        source["val_seed"] = chosen.machine.seed
     if layers is not None and not _distilled(prepared, layers, source, device):
         return Run(run.folder, broken=prepared.broken, finished=False)
-    return _fit(_Ready(prepared, apart, chosen, run, source, device), options)
+    ready = _Ready(prepared, apart, chosen, run, source, device)
+    return _fit_rounds(ready, options) if chosen.rounds.rounds else _fit(ready, options)
 
 
 @dataclass(frozen=True)
@@ -159,6 +162,13 @@ def _check_pseudo_boxes(
         from deep_patch_learning.training.self_training import check_pseudo_box_source
 
         check_pseudo_box_source(recipe, run.folder, options.pseudo_boxes_from, classes)
+
+
+def _check_rounds(recipe: Recipe, options: TrainOptions) -> None:
+    if recipe.rounds.rounds:
+        from deep_patch_learning.training.rounds import check_rounds
+
+        check_rounds(recipe, options.devices)
 
 
 def _sized(
@@ -225,27 +235,48 @@ def _fit(ready: _Ready, options: TrainOptions) -> Run:
     console.print(said, markup=False, soft_wrap=True)
     if not trainer.ranks.first:
         return Run(run.folder, trainer.step, broken=prepared.broken)
-    figures = {"run": str(run.folder), "steps": trainer.step, "broken": len(prepared.broken)}
+    return _finished(ready, trainer.step, trainer.ends_early)
+
+
+def _fit_rounds(ready: _Ready, options: TrainOptions) -> Run:
+    """Return the run after first networks and self-training rounds, calibrated where images were held out."""
+    from deep_patch_learning.runs.checkpoint import step_of
+    from deep_patch_learning.training.rounds import RoundsInput, train_rounds
+
+    prepared, run = ready.prepared, ready.run
+    given = RoundsInput(prepared, ready.held_out, ready.source, ready.device, options.workers)
+    record = train_rounds(given, ready.recipe, run.folder)
+    if record is None:
+        return Run(run.folder, broken=prepared.broken, finished=False)
+    step = step_of(run.checkpoint)
+    said = f"{run.folder}: the network of {record.network}, {record.samples_in_all:,} samples in all trainings together"
+    console.print(said, markup=False, soft_wrap=True)
+    done = _finished(ready, step, ends_early=False)
+    figures = {"network": record.network, "samples_in_all": record.samples_in_all, "judgements": [*record.judgements]}
+    return dataclasses.replace(done, figures=done.figures | figures)
+
+
+def _finished(ready: _Ready, step: int, ends_early: bool) -> Run:
+    """Return a run that is trained to its end, with its figures, after its calibration."""
+    run, broken = ready.run, ready.prepared.broken
+    figures: dict[str, Any] = {"run": str(run.folder), "steps": step, "broken": len(broken)}
     if ready.held_out is not None:
-        figures |= _finish_with_held_out(trainer, ready.held_out, source, device)
+        ended = f"ended at step {step}: the mAP on held-out images fell clearly; " if ends_early else ""
+        figures |= _finish_with_held_out(ready, ready.held_out, ended)
     log = run.read_log()
-    return Run(run.folder, trainer.step, figures | {"loss": log[-1]["loss"] if log else None}, prepared.broken)
+    return Run(run.folder, step, figures | {"loss": log[-1]["loss"] if log else None}, broken)
 
 
-def _finish_with_held_out(
-    trainer: "Trainer", held_out: Prepared, source: dict[str, Any], device: str | None
-) -> dict[str, Any]:
+def _finish_with_held_out(ready: _Ready, held_out: Prepared, ended: str) -> dict[str, Any]:
     """Return which step's weights a finished training kept, and its calibration, which is made now unless it is there."""
     from deep_patch_learning.commands.calibrate import calibrate_run
     from deep_patch_learning.inference.calibration import read_calibration
+    from deep_patch_learning.training.early_stopping import kept_measurement
 
-    if trainer.held_out is None:
-        raise ValueError("the training held nothing out")
-    kept = trainer.held_out.kept
-    ended = f"ended at step {trainer.step}: the mAP on held-out images fell clearly; " if trainer.ends_early else ""
+    run, device = ready.run, None if ready.device == "auto" else ready.device
+    kept = kept_measurement(run)
     said = f"{ended}kept the weights of step {kept.step}, mAP {kept.mean_ap:.1f} on held-out images"
     console.print(said, markup=False, soft_wrap=True)
-    run = trainer.run
     found = read_calibration(run.calibration, held_out.images.classes)
-    found = found or calibrate_run(run.folder, held_out, source, device)
+    found = found or calibrate_run(run.folder, held_out, ready.source, device)
     return {"kept_step": kept.step, "held_out_mAP": kept.mean_ap, "calibration": found.as_dict()}

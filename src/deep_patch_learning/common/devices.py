@@ -85,6 +85,15 @@ def keep_memory(training: bool = False) -> bool:
     return all(libc.mallopt(option, value) == 1 for option, value in ((MMAP_MAX, 0), (TRIM_THRESHOLD, ALL)))
 
 
+def give_back_memory() -> None:
+    """Give back the pages of freed blocks where `keep_memory` keeps them: images of many sizes leave gaps between blocks."""
+    if not _ours_to_set():
+        return
+    libc = ctypes.CDLL(None)
+    if hasattr(libc, "malloc_trim"):
+        libc.malloc_trim(0)
+
+
 def _ours_to_set() -> bool:
     if sys.platform != "linux" or os.environ.get(SWITCH) == "0":
         return False

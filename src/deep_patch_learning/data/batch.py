@@ -23,7 +23,8 @@ class Batch(NamedTuple):
     `images` (I, 3, H, W) RGB from 0 to 255, padded at the right and bottom; `sizes` (I, 2) real heights and widths;
     `patches` (P, 4) in pixels of those images; `patch_image` (P,) the index of each patch's image; `padded` says whether any
     image is smaller than the tensor. `counts`, where given, is the number of patches of each image, which then lie image by
-    image: known on the host, so that the device need not be waited for.
+    image: known on the host, so that the device need not be waited for. `erased` (I, R, 4), where given, are the regions of each
+    image whose features are erased.
     """
 
     images: Tensor
@@ -32,6 +33,7 @@ class Batch(NamedTuple):
     patch_image: Tensor
     padded: bool = True
     counts: tuple[int, ...] | None = None
+    erased: Tensor | None = None
 
 
 class View(NamedTuple):
@@ -45,6 +47,7 @@ class Layout(NamedTuple):
     """A micro-batch before any pixel is scaled: the size of each view, which are mirrored, and all their patches.
 
     `sizes` are (height, width); `frame` is what they are padded to; `patches` (P, 4) in pixels of the views, `patch_image` (P,).
+    `erased` (I, R, 4), where given, are regions in pixels of the views.
     """
 
     sizes: tuple[tuple[int, int], ...]
@@ -53,6 +56,7 @@ class Layout(NamedTuple):
     patches: Tensor
     patch_image: Tensor
     counts: tuple[int, ...]
+    erased: Tensor | None = None
 
 
 def scaled_size(height: int, width: int, long_side: int, shapes: int = 0) -> tuple[int, int]:
@@ -110,7 +114,8 @@ def render(layout: Layout, images: Sequence[Tensor | np.ndarray], device: torch.
     sizes = torch.tensor(layout.sizes)
     parts = (sizes, layout.patches, layout.patch_image)
     sizes, patches, patch_image = (part.to(device, non_blocking=True) for part in parts)
-    return Batch(frames, sizes, patches, patch_image, padded, layout.counts)
+    erased = None if layout.erased is None else layout.erased.to(device, non_blocking=True)
+    return Batch(frames, sizes, patches, patch_image, padded, layout.counts, erased)
 
 
 def _scaled(image: Tensor | np.ndarray, height: int, width: int, device: torch.device | str) -> Tensor:

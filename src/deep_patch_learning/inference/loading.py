@@ -16,10 +16,11 @@ ModelOrRun = Model | str | Path | Sequence[str | Path] | None
 SHIPPED = Path(__file__).with_name("shipped")  # a run folder; see its MODEL_CARD.md
 
 
-def predict_settings(recipe: Recipe, scales: Sequence[int] | None = None) -> PredictSettings:
-    """Return how a network trained with a recipe is used on images; at other `scales` if they are given."""
+def predict_settings(recipe: Recipe, scales: Sequence[int] | None = None, flips: bool | None = None) -> PredictSettings:
+    """Return how a network trained with a recipe is used on images; in other views if they are given."""
     return PredictSettings(
         scales=tuple(scales or recipe.seen_at),
+        flips=recipe.data.test_flips if flips is None else flips,
         shapes=recipe.data.shapes,
         precision=recipe.machine.precision,
         box_selection=recipe_box_selection(recipe),
@@ -31,17 +32,19 @@ def load(
     run: str | Path | Sequence[str | Path] | None = None,
     device: str | None = "auto",
     scales: Sequence[int] | None = None,
+    flips: bool | None = None,
 ) -> Model:
     """Return the model of a run folder, or without one the shipped model of 20 everyday classes.
 
     Several run folders of the same classes and heads become an ensemble (see `ensemble.py`) with the patches, scales and box
     selection of the first. `device` is `auto`, `cpu`, `cuda` or `mps`. `scales` are the longest sides at which images are seen,
-    those of the run's recipe if not given. A calibrated run gives calibrated probabilities and a threshold for each class.
+    and with `flips` they are seen mirrored too: as the run's recipe says if not given. A calibrated run gives calibrated
+    probabilities and a threshold for each class.
     """
     # as in training: images of many sizes would fill oneDNN's store of operations with 200 MB and more, and gain no time
     keep_memory(training=True)
     if run is not None and not isinstance(run, str | Path):
-        return _load_ensemble(run, device, scales)
+        return _load_ensemble(run, device, scales, flips)
     folder = RunFolder(SHIPPED if run is None else run)
     classes = folder.describe()["classes"]
     recipe = Recipe.load(folder.config)
@@ -49,7 +52,7 @@ def load(
     _, tensors, _ = read_checkpoint(folder.weights if folder.weights.exists() else folder.checkpoint)
     restore_network(network, tensors, folder.weights)
     calibration = read_calibration(folder.calibration, classes)
-    return Model(network, classes, predict_settings(recipe, scales), recipe_patches(recipe), device, calibration)
+    return Model(network, classes, predict_settings(recipe, scales, flips), recipe_patches(recipe), device, calibration)
 
 
 def as_model(model: ModelOrRun, device: str = "auto") -> Model:
@@ -76,11 +79,13 @@ def check_together(runs: Sequence[str | Path]) -> None:
             )
 
 
-def _load_ensemble(runs: Sequence[str | Path], device: str | None, scales: Sequence[int] | None) -> Model:
+def _load_ensemble(
+    runs: Sequence[str | Path], device: str | None, scales: Sequence[int] | None, flips: bool | None
+) -> Model:
     from deep_patch_learning.inference.ensemble import Ensemble
 
     check_together(runs)
-    models = [load(run, device, scales) for run in runs]
+    models = [load(run, device, scales, flips) for run in runs]
     first = models[0]
     if len(models) > 1:
         first.network = Ensemble([model.network for model in models]).eval()

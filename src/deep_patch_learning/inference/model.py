@@ -199,7 +199,7 @@ class Model:
             rank, of_patches = selection.rank_probabilities, totals.refinement.probabilities
         if of_patches is not None:
             for own, found in zip(boxes, of_patches.float().split(counts), strict=True):
-                ranked = rank(own, found, len(self.scales))
+                ranked = rank(own, found, len(self.settings.views))
                 orders.append(Ranked(_to_host(ranked.rows), _to_host(ranked.scores)))
         heads = HeadScores(*(None if head is None else _to_host(head) for head in head_scores(totals, self.settings)))
         moved = [_to_host(own) for own in boxes] if _moves(totals) else []
@@ -210,18 +210,18 @@ class Model:
         return _Begun(heads, moved, orders, ready)
 
     def _boxes(self, images: list[ImageInput], totals: Scores) -> list[Tensor]:
-        """Return the boxes (P, 4) of each image: its patches, moved by the mean offsets over scales where they are learnt."""
+        """Return the boxes (P, 4) of each image: its patches, moved by the mean offsets over views where they are learnt."""
         boxes = [torch.as_tensor(one.patches).to(self.device, torch.float32, non_blocking=True) for one in images]
         if totals.refinement is None or totals.refinement.offsets is None:
             return boxes
-        offsets = totals.refinement.offsets.float() / len(self.scales)  # (P, 4)
+        offsets = totals.refinement.offsets.float() / len(self.settings.views)  # (P, 4)
         moved = decoded(torch.cat(boxes), offsets[:, None])[:, 0]  # (P, 4)
         parts = moved.split([len(own) for own in boxes])
         sizes = [image.image.shape[:2] for image in images]
         return [inside(part, height, width) for part, (height, width) in zip(parts, sizes, strict=True)]
 
     def _totals(self, images: list[ImageInput]) -> Scores:
-        """Return the scores summed over scales; where memory is short, fewer patches pass at once for the rest of the call."""
+        """Return the scores summed over views; where memory is short, fewer patches pass at once for the rest of the call."""
         while True:
             try:
                 return score_on_device(self.network, images, self.settings, self.device, self._chunk)

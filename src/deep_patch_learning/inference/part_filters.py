@@ -187,7 +187,7 @@ def explain(model: Model, image: ImageInput, class_index: int) -> Explanation:
         None if scores.classification is None else float(scores.classification[class_index]),
         filters,
         patch,
-        None if scores.patches is None else float(scores.patches[patch, class_index]) / len(model.scales),
+        None if scores.patches is None else float(scores.patches[patch, class_index]) / len(model.settings.views),
     )
 
 

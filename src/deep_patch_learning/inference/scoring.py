@@ -1,4 +1,7 @@
-"""Network -> raw scores of images, added up over scales as in the authors' program; and which heads make an image score."""
+"""Network -> raw scores of images, added up over views as in the authors' program; and which heads make an image score.
+
+A view is an image at one scale, as it is or mirrored.
+"""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -32,9 +35,10 @@ class ImageInput(NamedTuple):
 class PredictSettings:
     """How a trained network is used on images.
 
-    `scales` are the lengths of an image's longest side. `shapes` rounds the ratio of its sides (see `scaled_size`). `precision`
-    is that of a recipe. At most `boxes_per_class` boxes of a class are kept, in which `box_selection` says the order and
-    `nms` the IoU from which one suppresses another. With `two_stream_tags` the image score includes the two-stream head.
+    `scales` are the lengths of an image's longest side; with `flips` each is seen mirrored too. `shapes` rounds the ratio of
+    its sides (see `scaled_size`). `precision` is that of a recipe. At most `boxes_per_class` boxes of a class are kept, in
+    which `box_selection` says the order and `nms` the IoU from which one suppresses another. With `two_stream_tags` the image
+    score includes the two-stream head.
     """
 
     scales: tuple[int, ...]
@@ -44,32 +48,38 @@ class PredictSettings:
     nms: float = 0.3
     boxes_per_class: int = 30
     two_stream_tags: bool = False
+    flips: bool = False
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "scales", tuple(self.scales))
         if not self.scales:
             raise ValueError("at least one scale is needed")
 
+    @property
+    def views(self) -> list[tuple[int, bool]]:
+        """The scale of each view, and whether it is mirrored."""
+        return [(scale, flip) for scale in self.scales for flip in ((False, True) if self.flips else (False,))]
+
 
 def head_scores(totals: Scores, settings: PredictSettings) -> HeadScores:
-    """Return the scores (I, C) of each head that counts for tags, from scores summed over scales.
+    """Return the scores (I, C) of each head that counts for tags, from scores summed over views.
 
     The two-stream head counts where the settings say so, or where there is no other head.
     """
-    scales = len(settings.scales)
+    views = len(settings.views)
     heads = (totals.classification, totals.discovery)
-    classification, discovery = (None if total is None else total.float() / scales for total in heads)
+    classification, discovery = (None if total is None else total.float() / views for total in heads)
     two_stream = None
     if totals.refinement is not None and (settings.two_stream_tags or heads == (None, None)):
-        mean = totals.refinement.image.float() / scales
+        mean = totals.refinement.image.float() / views
         two_stream = mean.clamp(SMALLEST, 1 - SMALLEST).logit()
     return HeadScores(classification, discovery, two_stream)
 
 
 class ImageScores(NamedTuple):
-    """The raw scores of one image, added up over scales; None where the network lacks the head.
+    """The raw scores of one image, added up over views; None where the network lacks the head.
 
-    `classification` and `discovery` (C,) are means over scales; `patches` (P, C) sums; `parts` (P, N) sums; `refined` (P, C) is
+    `classification` and `discovery` (C,) are means over views; `patches` (P, C) sums; `parts` (P, N) sums; `refined` (P, C) is
     the sum of the probabilities that a refinement gives.
     """
 
@@ -88,9 +98,9 @@ def score_on_device(
     device: torch.device | str = "cpu",
     chunk: int = PATCHES_AT_ONCE,
 ) -> Scores:
-    """Return the scores of images that share a micro-batch, summed over scales, where they were computed.
+    """Return the scores of images that share a micro-batch, summed over views, where they were computed.
 
-    For an image's score the maximum over patches is taken at each scale, then summed; a patch's raw scores are summed first.
+    For an image's score the maximum over patches is taken in each view, then summed; a patch's raw scores are summed first.
     """
     device = torch.device(device)
     half = _half_precision(settings.precision, device)
@@ -99,11 +109,12 @@ def score_on_device(
     pixels = [torch.as_tensor(one.image).to(device, non_blocking=True) for one in images]
     totals: Scores | None = None
     with torch.autocast(device.type, half, enabled=half is not None):
-        for scale in settings.scales:
-            batch = render(lay_out(originals, patches, scale, shapes=settings.shapes), pixels, device)
-            scores: Scores = network(batch, chunk=chunk)
+        for scale, flip in settings.views:
+            layout = lay_out(originals, patches, scale, [flip] * len(images), settings.shapes)
+            scores: Scores = network(render(layout, pixels, device), chunk=chunk)
+            scores = _mirrored(scores) if flip else scores
             totals = scores if totals is None else _plus(totals, scores)
-    assert totals is not None  # there is at least one scale
+    assert totals is not None  # there is at least one view
     return totals
 
 
@@ -114,15 +125,15 @@ def score_images(
     device: torch.device | str = "cpu",
     chunk: int = PATCHES_AT_ONCE,
 ) -> list[ImageScores]:
-    """Return the scores of images that share a micro-batch, at each scale, added up as the authors' program does.
+    """Return the scores of images that share a micro-batch, in each view, added up as the authors' program does.
 
-    For an image's score the maximum over patches is taken at each scale and averaged over scales; for a patch's score the
-    raw scores are summed over scales first.
+    For an image's score the maximum over patches is taken in each view and averaged over views; for a patch's score the
+    raw scores are summed over views first.
     """
     totals = score_on_device(network, images, settings, device, chunk)
     counts = [len(one.patches) for one in images]
-    scales = len(settings.scales)
-    per_image = [_rows(total, scales, len(images)) for total in (totals.classification, totals.discovery)]
+    views = len(settings.views)
+    per_image = [_rows(total, views, len(images)) for total in (totals.classification, totals.discovery)]
     refined = None if totals.refinement is None else totals.refinement.probabilities
     per_patch = [_split(total, counts) for total in (totals.patches, totals.parts, refined)]
     return [ImageScores(*(scores[i] for scores in (*per_image, *per_patch))) for i in range(len(images))]
@@ -130,6 +141,14 @@ def score_images(
 
 def _half_precision(precision: str, device: torch.device) -> torch.dtype | None:
     return {"bf16-mixed": torch.bfloat16, "16-mixed": torch.float16}.get(usable_precision(precision, device.type))
+
+
+def _mirrored(scores: Scores) -> Scores:
+    """Return the scores of mirrored images with offsets (P, 4) that move boxes of the images as they are."""
+    if scores.refinement is None or scores.refinement.offsets is None:
+        return scores
+    offsets = scores.refinement.offsets * scores.refinement.offsets.new_tensor([-1, 1, 1, 1])  # the centre's x
+    return scores._replace(refinement=scores.refinement._replace(offsets=offsets))
 
 
 def _plus(first: Any, second: Any) -> Any:
@@ -141,8 +160,8 @@ def _plus(first: Any, second: Any) -> Any:
     return first + second
 
 
-def _rows(total: Tensor | None, scales: int, images: int) -> Sequence[np.ndarray | None]:
-    return [None] * images if total is None else list((total / scales).float().cpu().numpy())
+def _rows(total: Tensor | None, views: int, images: int) -> Sequence[np.ndarray | None]:
+    return [None] * images if total is None else list((total / views).float().cpu().numpy())
 
 
 def _split(total: Tensor | None, counts: list[int]) -> Sequence[np.ndarray | None]:

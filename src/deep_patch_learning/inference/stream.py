@@ -23,6 +23,7 @@ from typing import Any, Generic, Protocol, TypeVar
 import numpy as np
 import torch
 
+from deep_patch_learning.common.devices import give_back_memory
 from deep_patch_learning.common.errors import DataError
 from deep_patch_learning.common.progress import bar
 from deep_patch_learning.data.dataset import TaggedImages
@@ -33,6 +34,7 @@ from deep_patch_learning.inference.scoring import ImageInput
 Source = TypeVar("Source")
 LARGE = 640  # pixels of an image's longest side: above it one image fills all cores
 MOST_NETWORKS = 8  # images that pass the network at once on the CPU: each needs memory of its own
+GIVE_BACK = 100  # images on the CPU after which freed memory goes back to the system, for a hundredth of their time
 HELD_BYTES = 256 << 20  # of decoded images that wait; a few wait even if they are larger
 
 
@@ -189,7 +191,7 @@ def stream(
     waiting = iter(sources)
     with _threads(plan) as pool:
         loop: _Loop[Source] = _Loop(predictor, plan, pool)
-        all_read = False
+        all_read, done = False, 0
         try:
             while True:
                 while not all_read and loop.has_room():
@@ -208,6 +210,9 @@ def stream(
                     loop.go_on(started)
                 while loop.slots and (found := loop.slots[0].found) is not None:
                     yield loop.slots.popleft().source, found
+                    done += 1
+                    if plan.queued and done % GIVE_BACK == 0:
+                        give_back_memory()
         finally:
             for future in loop.under_way():
                 future.cancel()

@@ -56,6 +56,8 @@ class DeepPatchNet(nn.Module):
     def forward(self, batch: Batch, chunk: int | None = None) -> Scores:
         """Return the scores of a batch; the patch layers take `chunk` patches at a time, to bound memory."""
         maps = self.backbone(batch.images, batch.sizes if batch.padded else None)  # (I, D, h, w)
+        if batch.erased is not None:
+            maps = erase(maps, batch.erased, self.backbone.stride)
         features, placed = self._patch_features(maps, batch, chunk)  # (P, K), (P, K')
         rows = patch_rows(batch.patch_image, len(batch.images), batch.counts)  # (I, M)
         classification = discovery = patches = parts = refined = None
@@ -84,6 +86,15 @@ class DeepPatchNet(nn.Module):
 
 def _joined(parts: list[Tensor]) -> Tensor:
     return parts[0] if len(parts) == 1 else torch.cat(parts)
+
+
+def erase(maps: Tensor, regions: Tensor, stride: int) -> Tensor:
+    """Return maps (I, D, h, w) that are 0 in the cells whose centres lie in one of the regions (I, R, 4), given in pixels."""
+    height, width = maps.shape[2:]
+    x1, y1, x2, y2 = regions[..., None].unbind(2)  # (I, R, 1) each
+    x, y = ((torch.arange(side, device=maps.device) + 0.5) * stride for side in (width, height))
+    inside = ((y1 <= y) & (y < y2))[..., None] & ((x1 <= x) & (x < x2))[:, :, None]  # (I, R, h, w)
+    return maps.masked_fill(inside.any(dim=1)[:, None], 0)
 
 
 def centres(batch: Batch) -> Tensor:

@@ -1,7 +1,7 @@
 """Which recipe a command trains with: the default of the machine, or what the user asked for, with steps that fit the images."""
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -9,11 +9,14 @@ from deep_patch_learning.common.devices import usable_device
 from deep_patch_learning.common.errors import SettingError, did_you_mean
 from deep_patch_learning.model.backbones.registry import check_name
 from deep_patch_learning.model.network import ALL_HEADS, HEADS
-from deep_patch_learning.recipe.presets import RECIPES
+from deep_patch_learning.recipe.presets import (
+    BEST_FEWEST_SAMPLES,
+    BEST_MOST_SAMPLES,
+    BEST_SAMPLES_PER_IMAGE,
+    RECIPES,
+)
 from deep_patch_learning.recipe.recipe import Recipe, typed
 
-# the paper's steps are the paper's, and those of the synthetic data set are made for its images
-SIZED = ("modern", "refined", "fast")
 SAMPLES_PER_ROOT = 160  # 2,501 images, VOC 2007's train, are well served by 8,000 samples
 FEWEST_SAMPLES = 2_400  # new heads learn little in less, however few the images are
 MOST_SAMPLES = 160_000
@@ -76,7 +79,7 @@ class AskedRecipe:
             return self.recipe(), ""
         if begun is not None:
             return self.recipe(begun.optimiser.steps), ""
-        recipe = self.recipe(steps_for(images, self.recipe().optimiser.batch_images))
+        recipe = self.recipe(steps_for(images, self.recipe().optimiser.batch_images, SIZED[self.name]))
         return recipe, in_words(images, recipe)
 
 
@@ -140,9 +143,23 @@ def samples_for(images: int) -> int:
     return round(min(max(grown, images, FEWEST_SAMPLES), MOST_SAMPLES))
 
 
-def steps_for(images: int, batch_images: int) -> int:
-    """Return how many steps of `batch_images` images those samples are, in two digits and zeros."""
-    steps = samples_for(images) / batch_images
+def samples_for_best(images: int) -> int:
+    """Return how many samples each training of the recipe `best` takes: so many of each image, within bounds."""
+    return round(min(max(BEST_SAMPLES_PER_IMAGE * images, BEST_FEWEST_SAMPLES), BEST_MOST_SAMPLES))
+
+
+# the paper's steps are the paper's, and those of the synthetic data set are made for its images
+SIZED: dict[str, Callable[[int], int]] = {
+    "modern": samples_for,
+    "refined": samples_for,
+    "fast": samples_for,
+    "best": samples_for_best,
+}
+
+
+def steps_for(images: int, batch_images: int, samples: Callable[[int], int] = samples_for) -> int:
+    """Return how many steps of `batch_images` images the samples for this many images are, in two digits and zeros."""
+    steps = samples(images) / batch_images
     step = 10 ** max(math.floor(math.log10(steps)) - 1, 0)
     return max(round(steps / step) * step, 1)
 
@@ -150,7 +167,12 @@ def steps_for(images: int, batch_images: int) -> int:
 def in_words(images: int, recipe: Recipe) -> str:
     """Return the size of a training in one line."""
     samples = recipe.total_steps * recipe.optimiser.batch_images / images
+    rounds = recipe.rounds
+    trainings = ""
+    if rounds.rounds:
+        many = rounds.first_networks + rounds.rounds
+        trainings = f"{rounds.first_networks} first networks of " if rounds.round_steps else f"{many} trainings of "
     return (
-        f"{images:,} images: {recipe.total_steps:,} steps of {recipe.optimiser.batch_images} images, "
+        f"{images:,} images: {trainings}{recipe.total_steps:,} steps of {recipe.optimiser.batch_images} images, "
         f"{samples:.1f} samples of each; --steps changes it"
     )

@@ -1,4 +1,4 @@
-"""A recipe: every setting of a training in six groups, kept as TOML in the run folder.
+"""A recipe: every setting of a training in seven groups, kept as TOML in the run folder.
 
 Settings have flat and dotted names, and some had others in earlier versions; values come as TOML or as typed.
 """
@@ -20,6 +20,7 @@ from deep_patch_learning.recipe.settings import (
     ModelSettings,
     OptimiserSettings,
     RefinementSettings,
+    RoundSettings,
     SettingGroup,
 )
 
@@ -27,6 +28,7 @@ GROUPS: dict[str, type[SettingGroup]] = {
     "data": DataSettings,
     "model": ModelSettings,
     "refinement": RefinementSettings,
+    "rounds": RoundSettings,
     "optimiser": OptimiserSettings,
     "test": BoxSettings,
     "machine": MachineSettings,
@@ -133,20 +135,28 @@ class Recipe:
     data: DataSettings = field(default_factory=DataSettings)
     model: ModelSettings = field(default_factory=ModelSettings)
     refinement: RefinementSettings = field(default_factory=RefinementSettings)
+    rounds: RoundSettings = field(default_factory=RoundSettings)
     optimiser: OptimiserSettings = field(default_factory=OptimiserSettings)
     test: BoxSettings = field(default_factory=BoxSettings)
     machine: MachineSettings = field(default_factory=MachineSettings)
 
     def __post_init__(self) -> None:
-        if self.refinement.seeds != "pseudo-boxes":
+        of_another_run = self.refinement.seeds == "pseudo-boxes"
+        if not (of_another_run or self.rounds.rounds):
             return
-        if "refinement" not in self.model.heads:
+        if of_another_run and self.rounds.rounds:
             raise SettingError(
-                "recipe: another run's boxes are for a refinement to learn from. Use --recipe refined, or --heads all."
+                f"recipe: rounds = {self.rounds.rounds} find their pseudo boxes themselves. Leave out --pseudo-boxes-from, or "
+                "use --set rounds=0 --set first_networks=1."
+            )
+        if "refinement" not in self.model.heads:
+            whose = "another run's boxes" if of_another_run else f"the pseudo boxes of rounds = {self.rounds.rounds}"
+            raise SettingError(
+                f"recipe: {whose} are for a refinement to learn from. Use --recipe refined, or --heads all."
             )
         if self.refinement.two_stream_tags or not set(HEADS) & set(self.model.heads):
             raise SettingError(
-                "recipe: with another run's boxes the two-stream head does not learn, and tags need another one. Use --heads all "
+                "recipe: with pseudo boxes the two-stream head does not learn, and tags need another one. Use --heads all "
                 "without two_stream_tags."
             )
 

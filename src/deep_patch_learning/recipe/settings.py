@@ -1,4 +1,4 @@
-"""The settings of a recipe in six groups. Each group checks its own values; what spans groups is checked in `Recipe`."""
+"""The settings of a recipe in seven groups. Each group checks its own values; what spans groups is checked in `Recipe`."""
 
 import math
 from collections.abc import Iterable
@@ -16,6 +16,8 @@ OptimiserName = Literal["sgd", "adamw"]
 Schedule = Literal["steps", "cosine"]
 BoxSelectionName = Literal["max", "vote"]
 FurtherBoxes = Literal["best-first", "elected"]
+RoundTeachers = Literal["last", "all"]
+RoundWeights = Literal["equal", "agreement"]
 Bands = Literal["program", "paper"]
 SearchMode = Literal["fast", "quality", "original"]
 Precision = Literal["32-true", "bf16-mixed", "16-mixed", "64-true", "auto"]
@@ -53,11 +55,12 @@ class DataSettings(SettingGroup):
     """[data]: the size of images, and the patches of each."""
 
     choices: ClassVar[dict[str, Any]] = {"search_mode": SearchMode}
-    not_negative = ("shapes", "patches_per_image", "patches_per_sample")
+    not_negative = ("shapes", "patches_per_image", "patches_per_sample", "erased_regions")
 
     scales: tuple[int, ...] = PAPER_SCALES  # longest sides, in pixels
     test_scales: tuple[int, ...] = ()  # in prediction; empty: those of training
     flips: bool = True
+    test_flips: bool = False  # in prediction each scale is seen mirrored too, and scores and boxes are averaged
     shapes: int = (
         0  # ratios of sides are rounded to multiples of 1 / shapes, so that images share sizes; 0: as they are
     )
@@ -66,6 +69,7 @@ class DataSettings(SettingGroup):
     min_patch_side: int = 1  # patches with a shorter side are left out; Selective Search only
     patches_per_image: int = 0  # the first in the search's order; 0: all; Selective Search only
     patches_per_sample: int = 0  # in training, drawn anew for each sample; 0: all
+    erased_regions: int = 0  # in training, rectangles of each sample's feature map that are set to 0, drawn anew
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -128,6 +132,36 @@ class RefinementSettings(SettingGroup):
             )
         if not 0 < self.seed_share <= 1:
             raise SettingError(f"recipe: seed_share = {self.seed_share}; it must be above 0 and at most 1.")
+
+
+@dataclass(frozen=True)
+class RoundSettings(SettingGroup):
+    """[rounds]: trainings in a row, each on the pseudo boxes of those before it; `training/rounds.py` does them."""
+
+    choices: ClassVar[dict[str, Any]] = {"round_teachers": RoundTeachers, "round_weights": RoundWeights}
+    at_least_one = ("first_networks", "round_boxes")
+    not_negative = ("rounds", "round_steps")
+
+    rounds: int = 0  # self-training rounds; 0: one training and nothing else
+    first_networks: int = 1  # trained from the tags alone, each with a seed of its own; together they teach round 1
+    round_steps: int = 0  # of each round; 0: as many as `steps`
+    round_boxes: int = 1  # at most so many pseudo boxes of a tag
+    round_teachers: RoundTeachers = "last"  # of later rounds: the round before, or all: it and the first networks
+    round_weights: RoundWeights = (
+        "equal"  # of pseudo boxes in the loss; agreement: as far as the teachers agree on each
+    )
+    box_scales: tuple[int, ...] = ()  # at which pseudo boxes are found; empty: those of prediction
+    stop_rounds: bool = True  # a round that makes boxes worse is undone and is the last
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if min(self.box_scales, default=16) < 16:
+            raise SettingError(f"recipe: box_scales = {list(self.box_scales)}; none may be below 16 pixels.")
+        if self.first_networks > 1 and not self.rounds:
+            raise SettingError(
+                f"recipe: first_networks = {self.first_networks} without rounds: only a self-training round learns from several. "
+                "Use --set rounds=1, or --set first_networks=1."
+            )
 
 
 @dataclass(frozen=True)

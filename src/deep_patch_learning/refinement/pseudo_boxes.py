@@ -15,10 +15,11 @@ from deep_patch_learning.refinement.seeds import Seeds
 
 
 class PseudoBoxes(NamedTuple):
-    """The boxes of one image: (B, 4) in its pixels, and their classes (B,)."""
+    """The boxes of one image: (B, 4) in its pixels, their classes (B,), and their weights (B,) in the loss, 1 if not given."""
 
     boxes: np.ndarray
     classes: np.ndarray
+    weights: np.ndarray | None = None
 
 
 def waiting(out: str | Path) -> Path:
@@ -47,13 +48,10 @@ def write_pseudo_boxes(
 ) -> None:
     """Write the source of the pseudo boxes and the boxes of all images as JSON lines, whole or not at all."""
     lines: list[dict[str, Any]] = [{"source": source}]
-    lines += [
-        {
-            "image": name,
-            "boxes": [[classes[c], *map(float, box)] for box, c in zip(one.boxes, one.classes, strict=True)],
-        }
-        for name, one in zip(names, given, strict=True)
-    ]
+    for name, one in zip(names, given, strict=True):
+        boxes = [[classes[c], *map(float, box)] for box, c in zip(one.boxes, one.classes, strict=True)]
+        weights = {} if one.weights is None else {"weights": [round(float(weight), 4) for weight in one.weights]}
+        lines.append({"image": name, "boxes": boxes} | weights)
     write_whole(path, "".join(json.dumps(line) + "\n" for line in lines))
 
 
@@ -66,6 +64,7 @@ def read_pseudo_boxes(path: Path, names: Sequence[str], classes: Sequence[str]) 
             line["image"]: PseudoBoxes(
                 np.array([box[1:] for box in line["boxes"]], np.float32).reshape(-1, 4),
                 np.array([numbers[box[0]] for box in line["boxes"]], np.int64),
+                np.array(line["weights"], np.float32) if "weights" in line else None,
             )
             for line in lines
         }
@@ -85,23 +84,26 @@ def source_of(path: Path) -> dict[str, Any]:
 def seeds_among(patches: Tensor, counts: Sequence[int], given: Sequence[PseudoBoxes], classes: int) -> Seeds:
     """Return as seeds the boxes at the end of each image's patches (P, 4), of which it has `counts`.
 
-    They are read there, not from `given`, since there they are scaled and mirrored with the image.
+    Their scores are the boxes' weights. They are read there, not from `given`, since there they are scaled and mirrored with the
+    image.
     """
     most = max((int(np.bincount(one.classes).max()) for one in given if len(one.classes)), default=1)
-    rows, real = np.zeros((2, len(given), classes * most), np.int64)
+    rows = np.zeros((len(given), classes * most), np.int64)
+    weights = np.zeros((len(given), classes * most), np.float32)
     ends = np.cumsum(counts)
     for image, one in enumerate(given):
         used = np.zeros(classes, np.int64)
         for row, index in enumerate(one.classes, start=int(ends[image]) - len(one.classes)):
             column = index * most + used[index]
-            rows[image, column], real[image, column] = row, 1
+            rows[image, column] = row
+            weights[image, column] = 1 if one.weights is None else one.weights[row - int(ends[image])]
             used[index] += 1
-    places, there = (_sent(array, patches.device) for array in (rows, real))
+    places, scores = (_sent(array, patches.device) for array in (rows, weights))
     boxes = patches.new_zeros(*places.shape, 4)
     if len(patches):
         boxes = patches.index_select(0, places.flatten()).view(*places.shape, 4)
     column_class = torch.arange(classes, device=patches.device).repeat_interleave(most)
-    return Seeds(boxes, there.to(patches.dtype), there.bool(), column_class)
+    return Seeds(boxes, scores.to(patches.dtype), scores > 0, column_class)
 
 
 def _sent(array: np.ndarray, device: torch.device) -> Tensor:

@@ -34,6 +34,7 @@ from deep_patch_learning.report.sections import (
 )
 from deep_patch_learning.report.tables import TITLES, class_table, comparison_table, percent, trust_table
 from deep_patch_learning.runs.folder import RunFolder, training_time
+from deep_patch_learning.runs.stages import read_record
 
 if TYPE_CHECKING:
     from deep_patch_learning.data.truth import TrueBoxes
@@ -222,6 +223,11 @@ def _facts(run: RunFolder, images: TaggedImages, log: Sequence[Mapping[str, Any]
     seconds = training_time([entry for entry in log if "seconds" in entry]).seconds
     if seconds:
         facts.append(f"{seconds:.0f} seconds" if seconds < 120 else f"{seconds / 60:.0f} minutes")
+    record = read_record(run)
+    if record is not None:
+        facts.append(
+            f"network of {record.network}, {record.samples_in_all:,} samples in {len(record.stages)} trainings"
+        )
     return (*facts, f"run {run.folder}")
 
 
@@ -270,7 +276,7 @@ def images_of_run(run: RunFolder) -> RunImages | None:
     if not about.get("path") or not Path(about["path"]).exists():
         return None
     held = about.get("val_split"), about.get("val_share")
-    seed, limit = Recipe.load(run.config).machine.seed, about.get("limit")
+    seed, limit = about.get("val_seed", Recipe.load(run.config).machine.seed), about.get("limit")
     return RunImages(*read_apart(Path(about["path"]), about.get("split"), *held, seed, limit, run.drawing(held[1])))
 
 

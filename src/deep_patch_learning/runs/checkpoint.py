@@ -46,6 +46,15 @@ def read_checkpoint(path: Path) -> tuple[int, dict[str, Tensor], dict[str, float
         raise RunError(f"{path}: is damaged ({error}). Restore it, or train again in a new folder.") from None
 
 
+def step_of(path: Path) -> int:
+    """Return the step that a file of weights is of; no weights are read."""
+    try:
+        with safe_open(path, "pt") as stored:
+            return int((stored.metadata() or {}).get("step", 0))
+    except SafetensorError as error:
+        raise RunError(f"{path}: is damaged ({error}). Restore it, or train again in a new folder.") from None
+
+
 def restore_network(network: nn.Module, tensors: dict[str, Tensor], path: Path) -> None:
     """Put stored weights into a network of the same kind."""
     state = {name.removeprefix("network."): tensor for name, tensor in tensors.items() if name.startswith("network.")}

@@ -23,6 +23,7 @@ class RunFolder:
     Where it learns from another run's boxes: pseudo_boxes.jsonl.
     Where images are held out: held_out_images.json, their names; held_out.json, what was measured on them; best.safetensors
     until the training ends, calibration.json from then on.
+    Where it is the last of several trainings: the others under stages/, and run.json (see `runs/stages.py`).
     """
 
     def __init__(self, folder: str | Path) -> None:
@@ -38,6 +39,17 @@ class RunFolder:
         self.held_out_images = self.folder / "held_out_images.json"
         self.best = self.folder / "best.safetensors"
         self.calibration = self.folder / "calibration.json"
+        self.stages = self.folder / "stages"
+        self.asked = self.stages / "config.toml"
+        self.record = self.folder / "run.json"
+
+    @property
+    def files(self) -> tuple[Path, ...]:
+        """The files of the training itself, there or not; config.toml, which says that the folder is a run, comes last."""
+        return (
+            *(self.data, self.versions, self.log, self.checkpoint, self.weights, self.layers),
+            *(self.held_out, self.held_out_images, self.best, self.calibration, self.pseudo_boxes, self.config),
+        )
 
     @property
     def pseudo_boxes(self) -> Path:
@@ -59,7 +71,9 @@ class RunFolder:
             raise RunError(f"{self.folder}: is a file. Give another folder with --out.") from None
         except PermissionError:
             raise RunError(f"{self.folder}: may not be written to. Give another folder with --out.") from None
-        self.check(recipe)
+        self._must_be_free_or_a_run()
+        if self.config.exists():
+            self._same_settings(Recipe.load(self.config), recipe)
         description = {"classes": list(images.classes), "fingerprint": fingerprint(images), **source}
         if held_out is not None:
             description["held_out"] = fingerprint(held_out)
@@ -73,18 +87,32 @@ class RunFolder:
         write_whole(self.config, recipe.to_toml())  # last: its presence says that the folder is a run
 
     def begun_with(self) -> Recipe | None:
-        """Return the recipe of the run that was begun in the folder; None where there is none."""
-        return Recipe.load(self.config) if self.config.exists() else None
+        """Return the recipe that the run in the folder was begun with; None where there is none.
+
+        Of several trainings it is the one that was asked for, not that of the last of them.
+        """
+        found = self.asked if self.asked.exists() else self.config
+        return Recipe.load(found) if found.exists() else None
 
     def check(self, recipe: Recipe) -> None:
-        """Raise `RunError` if the folder holds a run with other settings, or other files; nothing is written."""
+        """Raise `RunError` if the folder holds a run begun with other settings, or other files; nothing is written."""
+        self._must_be_free_or_a_run()
+        begun = self.begun_with()
+        if begun is not None:
+            self._same_settings(begun, recipe)
+
+    def _must_be_free_or_a_run(self) -> None:
         if self.folder.is_file():
             raise RunError(f"{self.folder}: is a file. Give another folder with --out.")
-        if not self.config.exists():
-            if self.folder.exists() and any(self.folder.iterdir()):
-                raise RunError(f"{self.folder}: holds other files and no run. Give a new or empty folder with --out.")
+        if self.config.exists() or self.asked.exists() or not self.folder.exists():
             return
-        before = Recipe.load(self.config).settings()
+        # a kill before the first file may leave an empty folder for stages
+        empty = self.stages.is_dir() and all(path.name.startswith(".") for path in self.stages.iterdir())
+        if any(path != self.stages or not empty for path in self.folder.iterdir()):
+            raise RunError(f"{self.folder}: holds other files and no run. Give a new or empty folder with --out.")
+
+    def _same_settings(self, begun: Recipe, recipe: Recipe) -> None:
+        before = begun.settings()
         changed = [
             f"{key} was {before[key]!r}, now {value!r}"
             for key, value in recipe.settings().items()
@@ -113,15 +141,17 @@ class RunFolder:
 
     def drawing(self, val_share: float | None) -> Draw:
         """Return how images of this share are held out: as when the run was begun with it, else near-copies on one side."""
-        if not self.config.exists() or self.describe().get("val_share") != val_share:
+        folders = (self, *(RunFolder(path.parent) for path in sorted(self.stages.glob("*/config.toml"))))
+        begun = next((one for one in folders if one.config.exists()), None)
+        if begun is None or begun.describe().get("val_share") != val_share:
             return drawn_together
-        if not self.held_out_images.exists():
+        if not begun.held_out_images.exists():
             return drawn_singly  # a run of an earlier version
         try:
-            return drawn_before(json.loads(self.held_out_images.read_text(encoding="utf-8")))
+            return drawn_before(json.loads(begun.held_out_images.read_text(encoding="utf-8")))
         except ValueError as error:
             raise RunError(
-                f"{self.held_out_images}: is damaged ({error}). Restore it, or train again in a new folder."
+                f"{begun.held_out_images}: is damaged ({error}). Restore it, or train again in a new folder."
             ) from None
 
     @contextmanager

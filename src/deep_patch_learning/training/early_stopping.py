@@ -24,7 +24,7 @@ from deep_patch_learning.data.holdout import drawn_share
 from deep_patch_learning.data.store import ImageStore
 from deep_patch_learning.inference.scoring import ImageInput, PredictSettings, head_scores, score_on_device
 from deep_patch_learning.recipe.recipe import Recipe
-from deep_patch_learning.runs.checkpoint import save_checkpoint
+from deep_patch_learning.runs.checkpoint import save_checkpoint, step_of
 from deep_patch_learning.runs.folder import RunFolder
 
 MEASUREMENTS = 8  # in a training that goes to its end
@@ -123,6 +123,15 @@ class HeldOut:
             self.run.best.replace(self.run.weights)
         except FileNotFoundError:
             raise RunError(f"{self.run.best}: is gone. Restore it, or train again in a new folder.") from None
+
+
+def kept_measurement(run: RunFolder) -> Measurement:
+    """Return the held-out measurement of the weights that a finished run kept."""
+    step = step_of(run.weights)
+    for measured in read_measurements(run):
+        if measured.step == step:
+            return measured
+    raise RunError(f"{run.held_out}: has no measurement of step {step}, whose weights were kept. Restore it.")
 
 
 def read_measurements(run: RunFolder) -> list[Measurement]:

@@ -3,7 +3,7 @@
 import sys
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypedDict, Unpack
@@ -24,6 +24,15 @@ if TYPE_CHECKING:
 
 WARMING_UP = 3  # steps in which a device chooses its kernels and images are decoded for the first time
 TIMED = 7  # steps after them
+
+
+@dataclass
+class ChainForecast:
+    """The time of several trainings in a row, said once: `later_samples` are those that follow the one in progress."""
+
+    name: str
+    later_samples: int = 0
+    said: bool = False
 
 
 class Forecast:
@@ -101,8 +110,9 @@ class FitOptions(TypedDict, total=False):
     `devices`: how many of them, 1 if not given. `held_out`: images whose tags choose the weights that are kept, and end the
     training when the mAP on them falls clearly (see `training.early_stopping`). `pseudo_boxes`: those that the refinement
     learns from, one entry an image (see `training.self_training`). `writing`: how often log and checkpoint are written.
-    `description`: the words before the progress bar. `trainer`: one made with `RunFolder(out)` and the same recipe, such as
-    that of a peer; it takes care of its own held-out images.
+    `description`: the words before the progress bar. `chain`: the forecast of several trainings, of which this is one.
+    `trainer`: one made with `RunFolder(out)` and the same recipe, such as that of a peer; it takes care of its own held-out
+    images.
     """
 
     devices: int
@@ -110,6 +120,7 @@ class FitOptions(TypedDict, total=False):
     pseudo_boxes: "Sequence[PseudoBoxes] | None"
     writing: TrainingOptions | None
     description: str
+    chain: ChainForecast | None
     trainer: Trainer | None
 
 
@@ -137,7 +148,7 @@ def train_prepared(
     begun = trainer.resume()
     if begun:
         console.print(f"{out}: resumed at step {begun} of {recipe.total_steps}", markup=False)
-    _fit(trainer, options.get("description", "training"))
+    _fit(trainer, options.get("description", "training"), options.get("chain"))
     return trainer
 
 
@@ -176,17 +187,20 @@ def _begin(trainer: Trainer, prepared: Prepared, source: dict[str, Any], options
     trainer.ranks.wait()
 
 
-def _fit(trainer: Trainer, description: str) -> None:
-    """Train to the last step, with a progress bar and one line that says how long it will take."""
+def _fit(trainer: Trainer, description: str, chain: ChainForecast | None) -> None:
+    """Train to the last step, with a progress bar and one line that says how long it will take, with what follows."""
     device = trainer.fabric.device
+    chain = chain or ChainForecast(description)
+    later_steps = chain.later_samples // trainer.recipe.optimiser.batch_images
     expected = Forecast(clock_of(device))
     with bar(description) as show:
 
         def on_step(progress: Progress) -> None:
             show(progress.step, progress.total, "" if progress.loss is None else f"loss {progress.loss:.3f}")
-            seconds = expected.after_step(progress.step, progress.total)
-            if seconds is not None:
+            seconds = expected.after_step(progress.step, progress.total + later_steps)
+            if seconds is not None and not chain.said:
                 words = in_words(seconds, memory_used(device), device.type == "cuda")
-                console.print(f"{description}: {words}", markup=False)
+                console.print(f"{chain.name}: {words}", markup=False)
+                chain.said = True
 
         trainer.fit(on_step)

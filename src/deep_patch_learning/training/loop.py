@@ -24,7 +24,7 @@ from deep_patch_learning.recipe.recipe import Recipe
 from deep_patch_learning.runs.checkpoint import read_checkpoint, restore_network, restore_optimiser, save_checkpoint
 from deep_patch_learning.runs.folder import RunFolder
 from deep_patch_learning.training.process import Ranks, TrainingOptions, make_fabric, set_up_process, stop_flag
-from deep_patch_learning.training.samples import Sample, SamplePlan, draw_patches
+from deep_patch_learning.training.samples import Sample, SamplePlan, draw_erased, draw_patches
 
 if TYPE_CHECKING:
     from deep_patch_learning.training.early_stopping import HeldOut
@@ -190,6 +190,9 @@ class Trainer:
         originals = [_size(self.images[sample.image]) for sample in samples]
         flips = [sample.flip for sample in samples]
         layout = lay_out(originals, patches, samples[0].scale, flips, self.recipe.data.shapes)
+        erased = draw_erased(layout.sizes, samples, self.recipe)
+        if erased is not None:
+            layout = layout._replace(erased=torch.from_numpy(erased))
         labels = self.labels[[sample.image for sample in samples]]
         return MicroBatch(_pinned(layout, self.fabric.device), labels, samples)
 

@@ -13,6 +13,7 @@ import numpy as np
 from deep_patch_learning.recipe.recipe import Recipe
 
 Made = TypeVar("Made")
+ERASED_SIDES = (0.2, 0.5)  # of an erased region, as shares of the image's sides
 
 
 @dataclass(frozen=True)
@@ -86,6 +87,23 @@ class SamplePlan:
             left.append(own[full:])
         groups = np.concatenate((*whole, *left)).reshape(-1, together)
         return groups[random.permutation(len(groups))].flatten()
+
+
+def draw_erased(sizes: Sequence[tuple[int, int]], samples: Sequence[Sample], recipe: Recipe) -> np.ndarray | None:
+    """Return the regions (I, R, 4) that are erased of samples seen at these sizes (height, width); None where none is.
+
+    The sides of a region are from 0.2 to 0.5 of those of the image, and it may lie anywhere inside.
+    """
+    if not recipe.data.erased_regions:
+        return None
+    shape = (recipe.data.erased_regions, 2)
+    regions = []
+    for (height, width), sample in zip(sizes, samples, strict=True):
+        random = np.random.default_rng((recipe.machine.seed, 3, sample.number))
+        sides = random.uniform(*ERASED_SIDES, shape)
+        low = random.uniform(0, 1, shape) * (1 - sides)
+        regions.append(np.concatenate((low, low + sides), axis=1) * [width, height, width, height])
+    return np.stack(regions).astype(np.float32)
 
 
 def draw_patches(patches: np.ndarray, recipe: Recipe, number: int) -> np.ndarray:

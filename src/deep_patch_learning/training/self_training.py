@@ -8,9 +8,11 @@ from typing import Any
 import numpy as np
 from torch import Tensor
 
+from deep_patch_learning.common.boxes import box_iou
 from deep_patch_learning.common.errors import RunError, SettingError
 from deep_patch_learning.data.batch import Batch
 from deep_patch_learning.inference.loading import check_together, load
+from deep_patch_learning.inference.model import Model
 from deep_patch_learning.inference.prediction import Prediction
 from deep_patch_learning.inference.stream import predict_prepared
 from deep_patch_learning.model.network import HEADS
@@ -31,13 +33,17 @@ from deep_patch_learning.training.samples import Sample
 
 @dataclass(frozen=True)
 class PseudoBoxSource:
-    """The runs that find pseudo boxes, as one ensemble, and how: at `scales`, those of the first run if not given."""
+    """The runs that find pseudo boxes, as one ensemble, and how: at `scales`, those of the first run if not given.
+
+    With `agreement` boxes have weights in the loss: see `weighted`.
+    """
 
     runs: Sequence[str | Path] = ()
     device: str | None = None
     workers: int | None = None
     cache: Path | None = None
     scales: Sequence[int] | None = None
+    agreement: bool = False
 
 
 def check_pseudo_box_source(
@@ -95,7 +101,7 @@ def find_pseudo_boxes(
     if not source.runs:
         return read_pseudo_boxes(found_before, images.names, images.classes)
     scales = source.scales or Recipe.load(RunFolder(source.runs[0]).config).seen_at
-    described = _described(source.runs, scales, recipe, prepared)
+    described = _described(source.runs, scales, recipe, prepared) | ({"agreement": True} if source.agreement else {})
     if found_before.exists() and source_of(found_before) == described:
         return read_pseudo_boxes(found_before, images.names, images.classes)
     model = load(source.runs, source.device, scales)
@@ -105,9 +111,30 @@ def find_pseudo_boxes(
         boxes_of_tags(one, labels, recipe.refinement.seeds_per_class, recipe.refinement.seed_floor)
         for one, labels in zip(predictions, images.labels, strict=True)
     ]
+    if source.agreement and len(source.runs) > 1:
+        alone = [_best_boxes(load(run, source.device, scales), patched) for run in source.runs]
+        found = [weighted(one, [boxes[index] for boxes in alone]) for index, one in enumerate(found)]
     found_before.parent.mkdir(parents=True, exist_ok=True)
     write_pseudo_boxes(found_before, described, images.names, images.classes, found)
     return found
+
+
+def _best_boxes(model: Model, patched: Prepared) -> list[np.ndarray]:
+    """Return the best box of each class (C, 4) that a model finds on each image."""
+    return [one.best_boxes for one in predict_prepared(model, patched, description="agreement")]  # type: ignore[misc]
+
+
+def weighted(found: PseudoBoxes, alone: Sequence[np.ndarray]) -> PseudoBoxes:
+    """Return pseudo boxes with weights, given the best box of each class (C, 4) that each of several runs found alone.
+
+    The weight of a tag's boxes is the square of the least IoU of its first one with the box of a run. Where the errors of the
+    runs are independent, boxes on which they agree are right more often.
+    """
+    first = {int(index): found.boxes[row] for row, index in reversed([*enumerate(found.classes)])}
+    least = {
+        index: min(float(box_iou(box[None], own[index][None])[0, 0]) for own in alone) for index, box in first.items()
+    }
+    return found._replace(weights=np.array([least[int(index)] ** 2 for index in found.classes], np.float32))
 
 
 def _described(runs: Sequence[str | Path], scales: Sequence[int], recipe: Recipe, prepared: Prepared) -> dict[str, Any]:
