@@ -84,6 +84,14 @@ def test_a_run_keeps_what_it_held_out(photos, small_recipe, tmp_path):
         run.drawing(0.25)
 
 
+def test_the_first_of_several_trainings_says_what_is_held_out(photos, small_recipe, tmp_path):
+    trained, held_out = read_apart(photos, None, None, 0.25, seed=7)
+    source = {"path": str(photos), "split": None, "limit": None, "val_split": None, "val_share": 0.25}
+    RunFolder(tmp_path / "run" / "stages" / "first").begin(small_recipe, trained, source, held_out)
+    draw = RunFolder(tmp_path / "run").drawing(0.25)
+    assert read_apart(photos, None, None, 0.25, draw=draw)[1].names == held_out.names
+
+
 def test_few_images_are_spread_over_all():
     images = read_like(10)
     assert spread_evenly(images, 4).names == ("0", "2", "5", "7")
