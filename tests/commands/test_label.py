@@ -216,7 +216,8 @@ def test_an_expected_precision_is_asked_for_and_said(dpl: Callable, tmp_path: Pa
 
 
 def test_for_training_no_tag_is_without_a_box(dpl: Callable, tmp_path: Path, small_world: Path) -> None:
-    counts, _ = dpl(tmp_path / "all", "--for-training")
+    counts, said = dpl(tmp_path / "all", "--for-training")
+    assert "0 of 21 tags have none that reaches a score of 0" in said
     tags = read_tags(small_world, "test")
     assert (counts["abstained"], counts["left_out"], counts["images"]) == (0, [], 8)
     assert counts["boxes"] >= int((tags.labels == 1).sum())

@@ -138,6 +138,8 @@ def _least(counts: dict[str, Any]) -> str:
     least = counts["min_score"]
     if counts["precision"] is not None:
         return f"an expected precision of {counts['precision']:g}"
+    if counts["for_training"] and least is None:
+        least = 0
     return "the probability from which its tag is shown" if least is None else f"a score of {least:g}"
 
 
