@@ -192,3 +192,39 @@ def test_without_a_model_the_shipped_one_labels_and_is_measured(small_world: Pat
         assert figures["images"] == 2
     written = json.loads((tmp_path / "out" / "annotations" / "instances_train.json").read_text())
     assert len(written["annotations"]) == 2
+
+
+def middle_precision(dpl: Callable, folder: Path) -> float:
+    """Return the median expected precision of the best boxes of all tags."""
+    counts, _ = dpl(folder, "--precision", 0)
+    assert (counts["abstained"], counts["boxes"]) == (0, counts["tagged"])
+    found = json.loads((folder / "annotations" / "instances_test.json").read_text())
+    return float(np.median([one["score"] for one in found["annotations"]]))
+
+
+@pytest.mark.parametrize("format", FORMATS)
+def test_an_expected_precision_is_asked_for_and_said(dpl: Callable, tmp_path: Path, format: str) -> None:
+    least = middle_precision(dpl, tmp_path / "every")
+    some, said = dpl(tmp_path / "some", "--format", format, "--precision", least)
+    assert 0 < some["abstained"] < some["tagged"]
+    assert some["boxes"] == some["tagged"] - some["abstained"]
+    assert "expected right" in said
+    assert f"{some['abstained']} of {some['tagged']} tags have none that reaches an expected precision of" in said
+    assert f"of the {some['boxes']} boxes are expected to be right" in said
+    assert all(row["mean_score"] is None or row["mean_score"] >= least for row in some["per_class"].values())
+    assert all((tmp_path / "some" / file).exists() for file in some["files"])
+
+
+def test_for_training_no_tag_is_without_a_box(dpl: Callable, tmp_path: Path, small_world: Path) -> None:
+    counts, said = dpl(tmp_path / "all", "--for-training")
+    assert "0 of 21 tags have none that reaches a score of 0" in said
+    tags = read_tags(small_world, "test")
+    assert (counts["abstained"], counts["left_out"], counts["images"]) == (0, [], 8)
+    assert counts["boxes"] >= int((tags.labels == 1).sum())
+    least = middle_precision(dpl, tmp_path / "every") - 0.02
+    sure, said = dpl(tmp_path / "sure", "--for-training", "--precision", least)
+    assert 0 < len(sure["left_out"]) == 8 - sure["images"] < 8
+    assert f"{len(sure['left_out'])} images are left out" in said
+    written = read_tags(tmp_path / "sure" / "annotations" / "instances_test.json")
+    assert len(written) == sure["images"]
+    assert (written.labels.sum(1) > 0).all()

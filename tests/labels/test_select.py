@@ -179,3 +179,76 @@ def test_without_a_score_each_class_has_the_threshold_of_its_tag(odd: tuple) -> 
     plain = select(predictions, images, LabelRule(None, None))
     half = select(predictions, images, LabelRule(0.5, None))
     assert [one.boxes.tolist() for one in plain.images] == [one.boxes.tolist() for one in half.images]
+
+
+def precise(name: str, boxes: list, precision: list[float]) -> Prediction:
+    return replace(prediction(name, (120, 80), boxes), found_precision=np.array(precision))
+
+
+@pytest.fixture
+def two_images(odd: tuple) -> TaggedImages:
+    """Two images, the first tagged bus and dog, the second bus."""
+    images = odd[0].subset([0, 1])
+    states = np.zeros((2, len(CLASSES)), np.int8)
+    states[0, :2] = states[1, 0] = PRESENT
+    return TaggedImages(CLASSES, images.names, images.paths, states)
+
+
+BUS, SECOND, DOG = ([0, 0, 50, 80], 0, 0.9), ([60, 0, 110, 80], 0, 0.8), ([5, 5, 40, 40], 1, 0.7)
+
+
+def test_an_expected_precision_decides_and_is_the_score(two_images: TaggedImages) -> None:
+    names = two_images.names
+    found = [precise(names[0], [BUS, SECOND, DOG], [0.3, 0.85, 0.95]), precise(names[1], [BUS, SECOND], [0.7, 0.2])]
+    labels = select(found, two_images, LabelRule(precision=0.8))
+    assert boxes_by_image(labels)[names[0]] == [([60, 0, 110, 80], 0, 0.85), ([5, 5, 40, 40], 1, 0.95)]
+    assert boxes_by_image(labels)[names[1]] == []
+    counts = summary(labels)
+    assert (counts["boxes"], counts["abstained"]) == (2, 1)
+    assert counts["per_class"]["bus"]["mean_score"] == pytest.approx(0.85)
+    with pytest.raises(DataError, match="no expected precision"):
+        select([prediction(name, (120, 80), [BUS]) for name in names], two_images, LabelRule(precision=0.8))
+
+
+def test_a_higher_precision_keeps_fewer_boxes_and_none_below_it(two_images: TaggedImages) -> None:
+    names = two_images.names
+    found = [precise(names[0], [BUS, SECOND, DOG], [0.3, 0.85, 0.95]), precise(names[1], [BUS, SECOND], [0.7, 0.2])]
+    kept = [
+        [
+            score
+            for rows in boxes_by_image(select(found, two_images, LabelRule(None, None, precision=p))).values()
+            for *_, score in rows
+        ]
+        for p in (0, 0.3, 0.5, 0.8, 0.9, 1)
+    ]
+    assert [len(scores) for scores in kept] == [5, 4, 3, 2, 1, 0]
+    assert all(min(scores, default=1) >= p - 1e-6 for scores, p in zip(kept, (0, 0.3, 0.5, 0.8, 0.9, 1), strict=True))
+
+
+def test_for_training_every_object_that_scores_well_has_one_box(two_images: TaggedImages) -> None:
+    weak, part, around = ([80, 40, 110, 80], 0, 0.4), ([5, 5, 45, 60], 0, 0.85), ([0, 0, 115, 80], 0, 0.84)
+    found = [
+        prediction(two_images.names[0], (120, 80), [BUS, part, around, SECOND, weak, ([5, 5, 40, 40], 1, 0.1)]),
+        prediction(two_images.names[1], (120, 80), [([0, 0, 50, 80], 0, 0.05)]),
+    ]
+    labels = select(found, two_images, LabelRule(boxes_per_class=None, for_training=True))
+    written = boxes_by_image(labels)
+    # neither the part of the bus, nor the frame around both, nor one with less than half of the best probability
+    assert [row[0] for row in written[two_images.names[0]]] == [[0, 0, 50, 80], [60, 0, 110, 80], [5, 5, 40, 40]]
+    assert len(written[two_images.names[1]]) == 1  # the best box of a tag stays, however weak
+    assert summary(labels)["left_out"] == []
+    one = select(found, two_images, LabelRule(boxes_per_class=1, for_training=True))
+    assert [row[0] for row in boxes_by_image(one)[two_images.names[0]]] == [[0, 0, 50, 80], [5, 5, 40, 40]]
+
+
+def test_for_training_an_image_with_a_tag_without_box_is_left_out(two_images: TaggedImages) -> None:
+    found = [
+        prediction(two_images.names[0], (120, 80), [BUS, ([5, 5, 40, 40], 1, 0.1)]),
+        prediction(two_images.names[1], (120, 80), [BUS]),
+    ]
+    labels = select(found, two_images, LabelRule(0.5, None, for_training=True))
+    assert list(boxes_by_image(labels)) == [two_images.names[1]]
+    assert summary(labels)["left_out"] == [two_images.names[0]]
+    assert len(select(found, two_images, LabelRule(0.5, None)).images) == 2
+    with pytest.raises(DataError, match="Give one"):
+        LabelRule(untagged=True, for_training=True)

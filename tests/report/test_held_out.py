@@ -11,7 +11,7 @@ from PIL import Image
 from deep_patch_learning.commands.report import report as report_on_run
 from deep_patch_learning.commands.report import spread_evenly
 from deep_patch_learning.common.errors import RunError
-from deep_patch_learning.data.holdout import read_apart
+from deep_patch_learning.data.holdout import drawn_singly, drawn_together, read_apart
 from deep_patch_learning.data.readers.read import read_tags
 from deep_patch_learning.report.build import RunImages, held_out_split, images_of_run, notice
 from deep_patch_learning.runs.folder import RunFolder
@@ -65,6 +65,31 @@ def test_the_images_of_a_run_are_those_it_was_trained_on(photos, small_recipe, t
     photos.rename(tmp_path / "elsewhere.csv")
     assert images_of_run(run) is None
     assert images_of_run(RunFolder(tmp_path)) is None
+
+
+def test_a_run_keeps_what_it_held_out(photos, small_recipe, tmp_path):
+    run = RunFolder(tmp_path / "run")
+    assert run.drawing(0.25) is drawn_together
+    trained, held_out = read_apart(photos, None, None, 0.25, seed=7)  # not what the recipe's seed would draw
+    source = {"path": str(photos), "split": None, "limit": None, "val_split": None, "val_share": 0.25}
+    run.begin(small_recipe, trained, source, held_out)
+    assert read_apart(photos, None, None, 0.25, draw=run.drawing(0.25))[1].names == held_out.names
+    assert images_of_run(run).held_out.names == held_out.names
+    assert read_apart(photos, None, None, 0.25)[1].names != held_out.names
+    assert run.drawing(0.5) is drawn_together  # another share is another holdout, which the run refuses
+    run.held_out_images.unlink()
+    assert run.drawing(0.25) is drawn_singly  # as earlier versions, which kept no list, drew them
+    run.held_out_images.write_text("[")
+    with pytest.raises(RunError, match=r"held_out_images\.json: is damaged"):
+        run.drawing(0.25)
+
+
+def test_the_first_of_several_trainings_says_what_is_held_out(photos, small_recipe, tmp_path):
+    trained, held_out = read_apart(photos, None, None, 0.25, seed=7)
+    source = {"path": str(photos), "split": None, "limit": None, "val_split": None, "val_share": 0.25}
+    RunFolder(tmp_path / "run" / "stages" / "first").begin(small_recipe, trained, source, held_out)
+    draw = RunFolder(tmp_path / "run").drawing(0.25)
+    assert read_apart(photos, None, None, 0.25, draw=draw)[1].names == held_out.names
 
 
 def test_few_images_are_spread_over_all():

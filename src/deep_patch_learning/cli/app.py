@@ -215,8 +215,25 @@ def label(
             show_default="that of a shown tag, 0.5 or the class's own",
         ),
     ] = None,
-    boxes_per_class: Annotated[int, typer.Option(min=1, help="At most N boxes of a class in an image.")] = 1,
+    precision: Annotated[
+        float | None,
+        typer.Option(
+            min=0,
+            max=1,
+            help="The expected precision that a box must reach; three views.",
+            show_default="not estimated",
+        ),
+    ] = None,
+    boxes_per_class: Annotated[
+        int | None,
+        typer.Option(
+            min=1, help="At most N boxes of a class in an image.", show_default="1; with --for-training all good ones"
+        ),
+    ] = None,
     untagged: Annotated[bool, typer.Option("--untagged", help="Boxes of classes that are not tagged too.")] = False,
+    for_training: Annotated[
+        bool, typer.Option("--for-training", help="Labels to train a detector on: no tag without a box.")
+    ] = False,
     device: Device = DeviceName.AUTO,
     as_json: Json = False,
     split: Split = None,
@@ -235,9 +252,11 @@ def label(
         format=format,
         split=split,
         min_score=min_score,
+        precision=precision,
         boxes_per_class=boxes_per_class,
         untagged=untagged,
         patches=patches,
+        for_training=for_training,
         limit=limit,
         device=device,
         workers=workers,

@@ -11,10 +11,11 @@ from deep_patch_learning.common.progress import console
 from deep_patch_learning.common.progress import out as stdout
 from deep_patch_learning.data.dataset import limited
 from deep_patch_learning.data.readers.read import read_tags
+from deep_patch_learning.inference.box_trust import TrustingModel
 from deep_patch_learning.inference.loading import ModelOrRun, as_model
 from deep_patch_learning.inference.model import Model
 from deep_patch_learning.inference.stream import predict_prepared
-from deep_patch_learning.labels.select import LabelRule
+from deep_patch_learning.labels.select import BOXES_PER_CLASS, LabelRule
 from deep_patch_learning.labels.write import LabelTarget, write_labels
 from deep_patch_learning.patches.prepare import prepare
 from deep_patch_learning.recipe.recipe import Recipe
@@ -25,13 +26,17 @@ class LabelOptions(TypedDict, total=False):
     """Which boxes are written, and how the data set is worked through.
 
     `min_score`: the probability that a box must reach, if not given that of a shown tag: 0.5, or the class's own where
-    calibrated. `boxes_per_class`: at most so many boxes of a class in an image, 1 if not given. `untagged`: boxes of classes
-    that are not tagged too. `patches`: others than the run's, a generator's name or a proposal file. `limit`, `workers` and
-    `device` as of `Work`.
+    calibrated. `precision`: the expected precision that a box must reach, which takes three views of each image; it is then
+    what the score of a label says. `boxes_per_class`: at most so many boxes of a class in an image, 1 if not given, for
+    training all. `untagged`: boxes of classes that are not tagged too. `for_training`: labels to train a detector on, see
+    `LabelRule`. `patches`: others than the run's, a generator's name or a proposal file. `limit`, `workers` and `device` as of
+    `Work`.
     """
 
     min_score: float | None
-    boxes_per_class: int
+    precision: float | None
+    for_training: bool
+    boxes_per_class: int | None
     untagged: bool
     patches: str | Path | None
     limit: int | None
@@ -52,11 +57,11 @@ def label(
 
     `format` is coco, voc, yolo or label-studio. `model` is a model, a run folder, or None for the shipped model. Images
     without boxes are written as negatives. The folder appears whole or not at all. For `options` see `LabelOptions`:
-    min_score, boxes_per_class, untagged, patches, limit, workers, device.
+    min_score, precision, boxes_per_class, untagged, for_training, patches, limit, workers, device.
     """
     check_options(options, LabelOptions, "label")
     data, out = Path(data), Path(out)
-    rule = LabelRule(options.get("min_score"), options.get("boxes_per_class", 1), options.get("untagged", False))
+    rule = _rule(options)
     # what can fail at once fails before hours of predicting
     target = LabelTarget(out, format, split, _name(model))
     target.check()
@@ -65,6 +70,8 @@ def label(
     if not _finds_boxes(model):
         raise RunError(f"{_name(model)}: only classifies and finds no boxes. Train one with --heads both or discovery.")
     loaded = as_model(model, options.get("device", "auto"), options.get("patches"))
+    if rule.precision is not None:
+        loaded = TrustingModel.of(loaded)
     images = limited(read_tags(data, split, classes=loaded.classes), options.get("limit"))
     prepared = prepare(images, loaded.patch_generator, workers=options.get("workers"))
     try:
@@ -74,6 +81,13 @@ def label(
         console.print(f"stopped: nothing was written to {out}. Repeat the command.", markup=False, soft_wrap=True)
         raise
     return {**counts, "broken": [str(path) for path, _ in prepared.broken]}
+
+
+def _rule(options: LabelOptions) -> LabelRule:
+    for_training = options.get("for_training", False)
+    most = options.get("boxes_per_class") or (None if for_training else BOXES_PER_CLASS)
+    asked = options.get("min_score"), most, options.get("untagged", False), options.get("precision")
+    return LabelRule(*asked, for_training)
 
 
 def _finds_boxes(model: ModelOrRun) -> bool:
@@ -97,7 +111,8 @@ def show(counts: dict[str, Any]) -> None:
     """Print the counts of each class, and where the labels are."""
     table = Table(title=f"{counts['images']} images", title_justify="left")
     table.add_column("class")
-    for heading in ("images tagged", "boxes written", "abstained", "mean score"):
+    mean = "mean score" if counts["precision"] is None else "expected right"
+    for heading in ("images tagged", "boxes written", "abstained", mean):
         table.add_column(heading, justify="right")
     for name, row in counts["per_class"].items():
         table.add_row(name, *_cells(row))
@@ -113,7 +128,7 @@ def show(counts: dict[str, Any]) -> None:
         )
     if counts["tagged"] and counts["abstained"] == counts["tagged"]:
         console.print(
-            f"no box of a tagged class reaches {_least(counts)}. Lower --min-score, or train longer.",
+            f"no box of a tagged class reaches {_least(counts)}. Ask for less, or train longer.",
             style="yellow",
             markup=False,
         )
@@ -123,6 +138,10 @@ def show(counts: dict[str, Any]) -> None:
 
 def _least(counts: dict[str, Any]) -> str:
     least = counts["min_score"]
+    if counts["precision"] is not None:
+        return f"an expected precision of {counts['precision']:g}"
+    if counts["for_training"] and least is None:
+        least = 0
     return "the probability from which its tag is shown" if least is None else f"a score of {least:g}"
 
 
@@ -133,6 +152,10 @@ def places(counts: dict[str, Any]) -> list[str]:
         f"{counts['images_without_boxes']} of {counts['images']} images have no box; "
         f"{counts['abstained']} of {counts['tagged']} tags have none that reaches {_least(counts)}"
     ]
+    if counts["left_out"]:
+        lines.append(f"{len(counts['left_out'])} images are left out: a tag of theirs has no such box")
+    if counts["precision"] is not None and counts["boxes"]:
+        lines.append(f"{_mean_score(counts):.0%} of the {counts['boxes']} boxes are expected to be right (IoU of 0.5)")
     if counts["parts"]:
         lines.append(f"{counts['parts']} of {counts['boxes']} boxes look like parts of an object: look at those first")
     lines.append(f"{counts['format']} labels in {folder}: {', '.join(counts['files'])}")

@@ -42,17 +42,22 @@ _TO_UPRIGHT = {
 }
 
 
-def read_image(path: str | Path) -> np.ndarray:
+def read_image(path: str | Path, enough: int | None = None) -> np.ndarray:
     """Return the image as (H, W, 3) uint8 RGB, rotated by its EXIF orientation.
 
     Grey, palette, CMYK, alpha and 16-bit images are converted; transparent pixels are composited on white; of an
     animation the first frame is read. A missing, truncated or unknown file raises `DataError`.
+
+    With `enough` a JPEG may come at a half, a quarter or an eighth of its size, with sides of at least so many pixels: it
+    is decoded in a fraction of the time.
     """
     path = Path(path)
     with ExitStack() as stack:
         # Pillow alone works in this block. An error in our own conversion is a bug and must not be called a broken image.
         try:
             image = stack.enter_context(Image.open(path))
+            if enough is not None:
+                image.draft(None, (enough, enough))
             # Load first: TIFF turns itself upright while loading, and then no longer says that it was turned.
             image.load()
         except UNDECODABLE as error:

@@ -19,7 +19,7 @@ FORMAT = "deep_patch_learning.prediction/1"
 _OF_HEADS = ("classification_scores", "discovery_scores", "best_boxes")  # None where the network lacks a head
 NOTHING = -16.0  # the score of a class of which nothing was found: a probability of 1e-7
 _LINES = ("calibration", "box_calibration")  # None where the run was not calibrated
-_OPTIONAL = ("two_stream_scores", *_LINES)  # saved only where they are there
+_OPTIONAL = ("two_stream_scores", *_LINES, "found_precision")  # saved only where they are there
 _ARRAYS = ("image_scores", *_OF_HEADS, "found_boxes", "found_classes", "found_scores")
 
 
@@ -59,16 +59,22 @@ class Tag(NamedTuple):
 
 
 class FoundBox(NamedTuple):
-    """One object found in the image; `box` is (x1, y1, x2, y2) in its pixels, half-open."""
+    """One object found in the image; `box` is (x1, y1, x2, y2) in its pixels, half-open.
+
+    `probability` refers to the presence of the class. `precision` is the probability that the box is right, an IoU of at least
+    0.5 with an object of the class; None unless further views were computed (see `inference/box_trust.py`).
+    """
 
     tag: str
     box: tuple[float, float, float, float]
     score: float
     probability: float
+    precision: float | None = None
 
     def __repr__(self) -> str:
         box = ", ".join(f"{value:.0f}" for value in self.box)
-        return f"FoundBox({self.tag!r}, box=({box}), probability={self.probability:.2f}, score={self.score:.2f})"
+        right = "" if self.precision is None else f", precision={self.precision:.2f}"
+        return f"FoundBox({self.tag!r}, box=({box}), probability={self.probability:.2f}, score={self.score:.2f}{right})"
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -82,7 +88,8 @@ class Prediction:
     `best_boxes` (C, 4) is the best patch of each class, whether the class is there or not, and None for a network that only
     classifies.
     `found_boxes` (B, 4), `found_classes` (B,) and `found_scores` (B,) are the boxes and their raw patch scores, as the
-    mean over the scales.
+    mean over the scales. `found_precision` (B,) is the probability that each box is right, and None unless further views of the
+    image were computed.
 
     `calibration` (C, 2) is slope and bias of each class, and None where the run was not calibrated. Without it probabilities are
     sigmoids of `tag_scores`: they rank, but they are not calibrated. With it they are sigmoids of slope * score + bias, fitted
@@ -111,11 +118,12 @@ class Prediction:
     calibration: np.ndarray | None = None
     box_calibration: np.ndarray | None = None
     two_stream_scores: np.ndarray | None = None
+    found_precision: np.ndarray | None = None
 
     def __post_init__(self) -> None:
         count, found = len(self.classes), len(self.found_boxes)
         scores, lines = (count,), (count, 2)
-        shapes = (scores, scores, scores, (count, 4), (found, 4), (found,), (found,), scores, lines, lines)
+        shapes = (scores, scores, scores, (count, 4), (found, 4), (found,), (found,), scores, lines, lines, (found,))
         for name, shape in zip((*_ARRAYS, *_OPTIONAL), shapes, strict=True):
             value = getattr(self, name)
             if value is not None or name not in (*_OF_HEADS, *_OPTIONAL):
@@ -225,10 +233,11 @@ class Prediction:
         are calibrated, by what best boxes tell, a further one must also score half as high as the best before calibration.
         """
         arrays = self.to_numpy()
-        rows = zip(arrays["classes"], arrays["boxes"], arrays["scores"], arrays["probabilities"], strict=True)
+        right = arrays["precision"].tolist() if "precision" in arrays else [None] * len(arrays["boxes"])
+        rows = zip(arrays["classes"], arrays["boxes"], arrays["scores"], arrays["probabilities"], right, strict=True)
         return [
-            FoundBox(self.classes[index], tuple(box.tolist()), float(score), float(probability))
-            for index, box, score, probability in rows
+            FoundBox(self.classes[index], tuple(box.tolist()), float(score), float(probability), precision)
+            for index, box, score, probability, precision in rows
         ]
 
     def _shown(self) -> np.ndarray:
@@ -294,7 +303,9 @@ class Prediction:
 
     def _take(self, indices: np.ndarray) -> "Prediction":
         boxes, classes, scores = self.found_boxes[indices], self.found_classes[indices], self.found_scores[indices]
-        return replace(self, found_boxes=boxes, found_classes=classes, found_scores=scores)
+        precision = None if self.found_precision is None else self.found_precision[indices]
+        kept = {"found_boxes": boxes, "found_classes": classes, "found_scores": scores, "found_precision": precision}
+        return replace(self, **kept)
 
     def top(self, count: int) -> "Prediction":
         """Return the prediction with its `count` best boxes."""
@@ -318,17 +329,26 @@ class Prediction:
         return draw_boxes(canvas, arrays["boxes"], labels, [class_colour(int(c)) for c in arrays["classes"]])
 
     def to_numpy(self) -> dict[str, np.ndarray]:
-        """Return the shown boxes as arrays: `boxes` (B, 4), `classes` (B,), `scores` (B,), `probabilities` (B,)."""
+        """Return the shown boxes as arrays: `boxes` (B, 4), `classes` (B,), `scores` (B,), `probabilities` (B,).
+
+        Where it was computed, `precision` (B,) too.
+        """
         shown = self._shown()
         scores = self.found_scores[shown]
         classes = self.found_classes[shown]
         probabilities = self.box_probabilities(scores, classes)
-        return {"boxes": self.found_boxes[shown], "classes": classes, "scores": scores, "probabilities": probabilities}
+        arrays = {
+            "boxes": self.found_boxes[shown],
+            "classes": classes,
+            "scores": scores,
+            "probabilities": probabilities,
+        }
+        return arrays if self.found_precision is None else {**arrays, "precision": self.found_precision[shown]}
 
     def to_coco(self, image_id: int = 1) -> dict[str, Any]:
         """Return the shown boxes as a COCO data set of one image: boxes as [x, y, width, height], classes from 1."""
         annotations = []
-        for number, (tag, (x1, y1, x2, y2), _, probability) in enumerate(self.boxes, start=1):
+        for number, (tag, (x1, y1, x2, y2), _, probability, _) in enumerate(self.boxes, start=1):
             place = {"bbox": [x1, y1, x2 - x1, y2 - y1], "area": (x2 - x1) * (y2 - y1), "iscrowd": 0}
             whose = {"id": number, "image_id": image_id, "category_id": self.classes.index(tag) + 1}
             annotations.append({**whose, **place, "score": probability})
@@ -364,7 +384,7 @@ class Prediction:
             "width": int(self.width),
             "height": int(self.height),
             "tags": [tag._asdict() for tag in self.tags],
-            "boxes": [{**found._asdict(), "box": list(found.box)} for found in self.boxes],
+            "boxes": [_readable(found) for found in self.boxes],
             "raw": {
                 "classes": list(self.classes),
                 "threshold": list(self.threshold) if isinstance(self.threshold, tuple) else self.threshold,
@@ -408,6 +428,12 @@ class Prediction:
         except (OSError, ValueError) as error:
             raise DataError(f"{path}: not a JSON file that can be read ({error}). Save the prediction anew.") from None
         return cls.from_dict(saved, str(path))
+
+
+def _readable(found: FoundBox) -> dict[str, Any]:
+    """Return a box ready for JSON; without a precision that was not computed."""
+    shown = {**found._asdict(), "box": list(found.box)}
+    return {key: value for key, value in shown.items() if value is not None}
 
 
 def _probabilities(scores: np.ndarray, classes: np.ndarray, lines: np.ndarray | None) -> np.ndarray:

@@ -1,7 +1,7 @@
 """Predictions + tags -> the boxes to write. The tags decide: a box is written only for a class that its image is tagged with."""
 
 from collections.abc import Iterable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +15,10 @@ from deep_patch_learning.inference.prediction import Prediction
 BOXES_PER_CLASS = 1  # a second box is more often a part of the same object than another object
 
 
+TRAINING_SHARE = 0.5  # for training: a further box has at least this share of the best one's probability
+TRAINING_INSIDE = 0.85  # for training: share of a box in another one from which both are taken for one object
+
+
 @dataclass(frozen=True)
 class LabelRule:
     """Which boxes are written.
@@ -22,21 +26,36 @@ class LabelRule:
     `min_score` is the lowest probability of a box; None takes the threshold of its class's tag. `boxes_per_class` is the largest
     number of boxes of one class in an image (None: all that were found). `untagged` adds boxes of classes that are tagged as
     absent, where the probability of the class in the image reaches `min_score` as well.
+
+    `precision` is the lowest expected precision of a box; predictions must have one. It then takes the place of the tag's
+    threshold, and of the probability as the score that is written.
+
+    With `for_training` the labels are made for a detector, to which an object without a box is background: of each tag the best
+    box and those with `TRAINING_SHARE` of its probability, none of them mostly in or around a better one, and no image with a tag
+    that is left without a box. Without `min_score` and `precision` every tag has one.
     """
 
     min_score: float | None = None
     boxes_per_class: int | None = BOXES_PER_CLASS
     untagged: bool = False
+    precision: float | None = None
+    for_training: bool = False
 
     def thresholds(self, prediction: Prediction) -> np.ndarray:
         """Return the lowest probability of a box of each class: (C,)."""
+        if self.min_score is None and (self.precision is not None or self.for_training):
+            return np.zeros(len(prediction.classes))
         return prediction.thresholds if self.min_score is None else np.full(len(prediction.classes), self.min_score)
 
     def __post_init__(self) -> None:
-        if self.min_score is not None and not 0 <= self.min_score <= 1:
-            raise DataError(f"min_score is {self.min_score}; wanted a probability from 0 to 1.")
+        for name in ("min_score", "precision"):
+            value = getattr(self, name)
+            if value is not None and not 0 <= value <= 1:
+                raise DataError(f"{name} is {value}; wanted a probability from 0 to 1.")
         if self.boxes_per_class is not None and self.boxes_per_class < 1:
             raise DataError(f"boxes_per_class is {self.boxes_per_class}; wanted 1 or more.")
+        if self.untagged and self.for_training:
+            raise DataError("untagged and for_training: a class that is not tagged is no training label. Give one.")
 
 
 @dataclass(frozen=True)
@@ -65,11 +84,15 @@ class LabelledImage:
 
 @dataclass(frozen=True)
 class LabelSet:
-    """All images with their boxes, the class names, and the name of the split."""
+    """All images with their boxes, the class names, and the name of the split.
+
+    `left_out` are images that are not written, since a tag of theirs has no box.
+    """
 
     classes: tuple[str, ...]
     images: list[LabelledImage]
     split: str
+    left_out: list[LabelledImage] = field(default_factory=list)
 
     def tags(self, image: LabelledImage) -> list[str]:
         """Return the names of the classes an image is tagged with."""
@@ -93,7 +116,10 @@ def select(
         labelled.append(_labelled(prediction, images, len(labelled), rule))
     if len(labelled) < len(images):
         raise DataError(f"there are {len(labelled)} predictions for {len(images)} images. Give one for each.")
-    return LabelSet(images.classes, labelled, split)
+    if not rule.for_training:
+        return LabelSet(images.classes, labelled, split)
+    whole = [image for image in labelled if not len(image.abstained)]
+    return LabelSet(images.classes, whole, split, [image for image in labelled if len(image.abstained)])
 
 
 def _labelled(prediction: Prediction, images: TaggedImages, index: int, rule: LabelRule) -> LabelledImage:
@@ -142,6 +168,7 @@ def summary(labels: LabelSet) -> dict[str, Any]:
         "abstained": sum(map(len, abstained.values())),
         "per_class": per_class,
         "abstained_images": {name: names for name, names in abstained.items() if names},
+        "left_out": [image.name for image in labels.left_out],
     }
 
 
@@ -150,12 +177,44 @@ def _selected(prediction: Prediction, states: np.ndarray, rule: LabelRule) -> tu
     wanted, thresholds = states == PRESENT, rule.thresholds(prediction)
     if rule.untagged:
         wanted = wanted | ((states == ABSENT) & (prediction.probabilities >= thresholds))
-    keep = wanted[found["classes"]] & (found["probabilities"] >= thresholds[found["classes"]])
+    scores = found["probabilities"]
+    keep = wanted[found["classes"]] & (scores >= thresholds[found["classes"]])
+    if rule.precision is not None:
+        if "precision" not in found:
+            raise DataError(
+                f"image '{prediction.name}': its boxes have no expected precision. Predict with further views."
+            )
+        scores = found["precision"]
+        keep &= scores >= rule.precision
+    if rule.for_training:
+        keep = _for_training(found, keep)
     if rule.boxes_per_class is not None:
-        keep &= _rank_in_class(found["classes"]) < rule.boxes_per_class
+        keep[np.flatnonzero(keep)] &= _rank_in_class(found["classes"][keep]) < rule.boxes_per_class
     rows = np.flatnonzero(keep)
     rows = rows[np.argsort(found["classes"][rows], kind="stable")]
-    return found["boxes"][rows], found["classes"][rows], found["probabilities"][rows]
+    return found["boxes"][rows], found["classes"][rows], scores[rows]
+
+
+def _for_training(found: dict[str, np.ndarray], keep: np.ndarray) -> np.ndarray:
+    """Return which of the boxes to keep (B,), best first, a detector is trained on: the best of each class, and others that
+    score well beside it and lie neither in a better one nor around it."""
+    boxes, probabilities = found["boxes"].astype(np.float64), found["probabilities"]
+    chosen = np.zeros(len(keep), bool)
+    for index in np.unique(found["classes"][keep]):
+        rows = np.flatnonzero(keep & (found["classes"] == index))
+        for row in rows[probabilities[rows] >= TRAINING_SHARE * probabilities[rows[0]]]:
+            better = boxes[rows[chosen[rows]]]
+            chosen[row] = not _one_in_the_other(boxes[row], better).any()
+    return chosen
+
+
+def _one_in_the_other(box: np.ndarray, others: np.ndarray) -> np.ndarray:
+    """Return for which of the others (N, 4) one of the two boxes lies mostly in the other: (N,) bool."""
+    if not len(others):
+        return np.zeros(0, bool)
+    iou, sizes = box_iou(box[None], others)[0], area(others)
+    shared = iou / (1 + iou) * (area(box) + sizes)
+    return shared >= TRAINING_INSIDE * np.minimum(area(box), sizes)
 
 
 def _parts(prediction: Prediction, boxes: np.ndarray, classes: np.ndarray) -> np.ndarray:

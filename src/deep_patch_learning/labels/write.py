@@ -63,9 +63,12 @@ def write_labels(
     rule = rule or LabelRule()
     folder = Path(target.folder)
     labels = select(predictions, images, rule, split_name(target.split))
+    if not labels.images and labels.left_out:
+        raise DataError("every image has a tag without a box that is sure enough. Ask for less, or train longer.")
     if not labels.images:
         raise DataError("there are no images to label. Choose another --split.")
-    counts = {"format": target.format, "min_score": rule.min_score, **summary(labels)}
+    asked = {"min_score": rule.min_score, "precision": rule.precision, "for_training": rule.for_training}
+    counts = {"format": target.format, **asked, **summary(labels)}
     counts["turned_images"] = turned(labels.images)
     with _whole(folder) as partial:
         files = _write_format(target, labels, partial)

@@ -276,8 +276,8 @@ def images_of_run(run: RunFolder) -> RunImages | None:
     if not about.get("path") or not Path(about["path"]).exists():
         return None
     held = about.get("val_split"), about.get("val_share")
-    seed = about.get("val_seed", Recipe.load(run.config).machine.seed)
-    return RunImages(*read_apart(Path(about["path"]), about.get("split"), *held, seed, about.get("limit")))
+    seed, limit = about.get("val_seed", Recipe.load(run.config).machine.seed), about.get("limit")
+    return RunImages(*read_apart(Path(about["path"]), about.get("split"), *held, seed, limit, run.drawing(held[1])))
 
 
 def held_out_split(data: Path, trained: TaggedImages) -> str | None:

@@ -12,6 +12,7 @@ from typing import Any, NamedTuple
 from deep_patch_learning.common.atomic_files import write_whole
 from deep_patch_learning.common.errors import RunError, did_you_mean
 from deep_patch_learning.data.dataset import TaggedImages
+from deep_patch_learning.data.holdout import Draw, drawn_before, drawn_singly, drawn_together
 from deep_patch_learning.recipe.recipe import Recipe
 
 
@@ -20,7 +21,8 @@ class RunFolder:
 
     Where it starts from pretrained weights: layers.json, which layers they filled.
     Where it learns from another run's boxes: pseudo_boxes.jsonl.
-    Where images are held out: held_out.json, best.safetensors until the training ends, calibration.json from then on.
+    Where images are held out: held_out_images.json, their names; held_out.json, what was measured on them; best.safetensors
+    until the training ends, calibration.json from then on.
     Where it is the last of several trainings: the others under stages/, and run.json (see `runs/stages.py`).
     """
 
@@ -34,6 +36,7 @@ class RunFolder:
         self.weights = self.folder / "weights.safetensors"
         self.layers = self.folder / "layers.json"
         self.held_out = self.folder / "held_out.json"
+        self.held_out_images = self.folder / "held_out_images.json"
         self.best = self.folder / "best.safetensors"
         self.calibration = self.folder / "calibration.json"
         self.stages = self.folder / "stages"
@@ -45,7 +48,7 @@ class RunFolder:
         """The files of the training itself, there or not; config.toml, which says that the folder is a run, comes last."""
         return (
             *(self.data, self.versions, self.log, self.checkpoint, self.weights, self.layers),
-            *(self.held_out, self.best, self.calibration, self.pseudo_boxes, self.config),
+            *(self.held_out, self.held_out_images, self.best, self.calibration, self.pseudo_boxes, self.config),
         )
 
     @property
@@ -77,6 +80,8 @@ class RunFolder:
         if self.config.exists():
             self._same_data(description)
             return
+        if held_out is not None:
+            write_whole(self.held_out_images, json.dumps(held_out.names, indent=0))
         write_whole(self.data, json.dumps(description, indent=1))
         write_whole(self.versions, json.dumps(versions(), indent=1))
         write_whole(self.config, recipe.to_toml())  # last: its presence says that the folder is a run
@@ -133,6 +138,21 @@ class RunFolder:
                 f"{self.folder}: was begun with other measurements: it {was}. Repeat the first command to resume it, "
                 "or give a new folder with --out."
             )
+
+    def drawing(self, val_share: float | None) -> Draw:
+        """Return how images of this share are held out: as when the run was begun with it, else near-copies on one side."""
+        folders = (self, *(RunFolder(path.parent) for path in sorted(self.stages.glob("*/config.toml"))))
+        begun = next((one for one in folders if one.config.exists()), None)
+        if begun is None or begun.describe().get("val_share") != val_share:
+            return drawn_together
+        if not begun.held_out_images.exists():
+            return drawn_singly  # a run of an earlier version
+        try:
+            return drawn_before(json.loads(begun.held_out_images.read_text(encoding="utf-8")))
+        except ValueError as error:
+            raise RunError(
+                f"{begun.held_out_images}: is damaged ({error}). Restore it, or train again in a new folder."
+            ) from None
 
     @contextmanager
     def locked(self) -> Iterator[None]:
