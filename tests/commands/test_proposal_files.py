@@ -13,9 +13,8 @@ import deep_patch_learning as dpl
 from deep_patch_learning.cli.app import app, main
 from deep_patch_learning.common.errors import DataError, SettingError
 from deep_patch_learning.data.readers.read import read_tags
-from deep_patch_learning.patches.generator import PatchGenerator, in_full
+from deep_patch_learning.patches.generator import PatchGenerator, ProposalFile, in_full
 from deep_patch_learning.patches.prepare import Prepared, prepare
-from deep_patch_learning.patches.proposals import ProposalFile
 from deep_patch_learning.recipe.recipe import Recipe
 
 SETTINGS = {"recipe": "world", "device": "cpu", "steps": 2, "scales": (64,), "batch_images": 4}

@@ -7,7 +7,6 @@ from deep_patch_learning.commands.options import Work, check_options
 from deep_patch_learning.common.errors import DplError, RunError
 from deep_patch_learning.common.progress import console
 from deep_patch_learning.data.dataset import TaggedImages, limited
-from deep_patch_learning.data.holdout import read_apart
 from deep_patch_learning.data.readers.read import read_tags
 from deep_patch_learning.inference.calibration import Calibration, calibrate_predictions, write_calibration
 from deep_patch_learning.inference.loading import load
@@ -47,8 +46,7 @@ def must_be_others(run: RunFolder, images: TaggedImages) -> None:
     if not about.get("path"):
         return
     try:
-        options = {key: about.get(key) for key in ("split", "val_split", "val_share", "limit")}
-        trained, _ = read_apart(Path(about["path"]), seed=Recipe.load(run.config).machine.seed, **options)
+        trained, _ = run.read_images()
     except DplError as error:
         said = f"{run.folder}: its training images cannot be read again, so that shared ones are not noticed ({error})"
         console.print(said, markup=False, soft_wrap=True, style="yellow")

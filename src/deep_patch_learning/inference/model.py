@@ -29,8 +29,7 @@ from deep_patch_learning.inference.scoring import (
 from deep_patch_learning.inference.stream import plan_for, stream
 from deep_patch_learning.model.network import Scores
 from deep_patch_learning.patches.cache import PatchCache
-from deep_patch_learning.patches.generator import PatchGenerator
-from deep_patch_learning.patches.proposals import ProposalFile
+from deep_patch_learning.patches.generator import PatchGenerator, ProposalFile
 from deep_patch_learning.refinement.selection import Ranked
 
 if TYPE_CHECKING:

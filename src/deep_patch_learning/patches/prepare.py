@@ -13,8 +13,7 @@ from deep_patch_learning.common.progress import bar, console
 from deep_patch_learning.data.dataset import TaggedImages
 from deep_patch_learning.data.images import read_image
 from deep_patch_learning.patches.cache import CachedPatches, PatchCache
-from deep_patch_learning.patches.generator import PatchGenerator
-from deep_patch_learning.patches.proposals import ProposalFile
+from deep_patch_learning.patches.generator import PatchGenerator, ProposalFile
 
 
 @dataclass(frozen=True)

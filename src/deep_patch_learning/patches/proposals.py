@@ -1,62 +1,13 @@
 """Proposal files as patches: those of Fast R-CNN (`.mat`), of Detectron (`.pkl`) and numpy's (`.npz`)."""
 
-import hashlib
 import pickle
 from collections.abc import Sequence
-from functools import cached_property
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from deep_patch_learning.common.errors import DataError, DplError, SettingError, did_you_mean
-from deep_patch_learning.patches.generator import PROPOSAL_SUFFIXES
-
-
-class ProposalFile:
-    """The patches of a proposal file, by the name of the image; it stands where a patch generator does.
-
-    The file is read when it is first needed.
-    """
-
-    name = "proposals"
-
-    def __init__(self, path: str | Path) -> None:
-        self.path = Path(path)
-
-    def key(self) -> str:
-        """Return a text that identifies the file's content."""
-        with self.path.open("rb") as file:
-            return f"proposals {hashlib.file_digest(file, 'sha256').hexdigest()}"
-
-    @cached_property
-    def boxes(self) -> dict[str, np.ndarray]:
-        """The boxes (P, 4) uint16 of every image by its name."""
-        return read_proposals(self.path)
-
-    def __call__(self, image: np.ndarray) -> np.ndarray:
-        """Raise `SettingError`: pixels have no name to look up."""
-        raise SettingError(
-            f"{self.path}: patches are looked up by the image's name, and an image of {image.shape[1]} x {image.shape[0]} pixels "
-            "came without one. Give its file, or make patches: --patches selective-search."
-        )
-
-    def of(self, path: Path, size: tuple[int, int], name: str | None = None) -> np.ndarray:
-        """Return the boxes (P, 4) of an image of (height, width) `size`, found by its name, its file's name or its stem."""
-        known = next((key for key in (name, path.name, path.stem) if key in self.boxes), None)
-        if known is None:
-            raise SettingError(
-                f"{self.path}: has no boxes for the image '{name or path.name}'. Give a file that has them, or make patches with "
-                "--patches selective-search."
-            )
-        boxes = self.boxes[known]
-        if len(boxes) and (boxes[:, 2].max() > size[1] or boxes[:, 3].max() > size[0]):
-            row = int(np.flatnonzero((boxes[:, 2] > size[1]) | (boxes[:, 3] > size[0]))[0])
-            raise DataError(
-                f"{self.path}: box {row} of image '{known}' is {boxes[row].tolist()} (half-open), beyond its {size[1]} x "
-                f"{size[0]} pixels. Was the file made for other images?"
-            )
-        return boxes
+from deep_patch_learning.common.errors import DataError, DplError, did_you_mean
 
 
 def read_proposals(path: str | Path) -> dict[str, np.ndarray]:
@@ -71,14 +22,12 @@ def read_proposals(path: str | Path) -> dict[str, np.ndarray]:
     path = Path(path)
     if not path.is_file():
         raise DataError(f"{path}: there is no such proposal file. Check the path.")
-    if path.suffix.lower() == ".mat":
-        return _read_mat(path)
-    if path.suffix.lower() == ".pkl":
-        return _read_pkl(path)
-    if path.suffix.lower() == ".npz":
-        return _read_npz(path)
-    known = PROPOSAL_SUFFIXES
-    raise DataError(f"{path}: proposals are read from {', '.join(known)} files.{did_you_mean(path.suffix, known)}")
+    readers = {".mat": _read_mat, ".pkl": _read_pkl, ".npz": _read_npz}  # as in `PROPOSAL_SUFFIXES`
+    if path.suffix.lower() not in readers:
+        raise DataError(
+            f"{path}: proposals are read from {', '.join(readers)} files.{did_you_mean(path.suffix, readers)}"
+        )
+    return readers[path.suffix.lower()](path)
 
 
 def _read_npz(path: Path) -> dict[str, np.ndarray]:

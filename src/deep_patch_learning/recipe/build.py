@@ -14,7 +14,6 @@ from deep_patch_learning.model.classification import PAPER_BANDS, PROGRAM_BANDS,
 from deep_patch_learning.model.discovery import DiscoveryHead
 from deep_patch_learning.model.kernels.fused import fold_norms
 from deep_patch_learning.model.network import ALL_HEADS, DeepPatchNet
-from deep_patch_learning.model.optimiser import CaffeSGD
 from deep_patch_learning.model.pooling import SpatialPyramidPooling
 from deep_patch_learning.patches import generator
 from deep_patch_learning.patches.generator import PatchGenerator, is_file
@@ -144,7 +143,7 @@ def recipe_patches(recipe: Recipe) -> PatchGenerator:
     """Return the patch generator or proposal file that a recipe names."""
     data = recipe.data
     if is_file(data.patches):
-        from deep_patch_learning.patches.proposals import ProposalFile
+        from deep_patch_learning.patches.generator import ProposalFile
 
         return ProposalFile(data.patches)
     if data.patches != "selective-search":
@@ -183,6 +182,8 @@ def recipe_optimiser(network: nn.Module, recipe: Recipe, fused: bool = False) ->
         {"params": members, "factor": factor, "weight_decay": decay} for (factor, decay), members in groups.items()
     ]
     if settings.optimiser == "sgd" and settings.momentum_convention == "caffe":
+        from deep_patch_learning.model.optimiser import CaffeSGD
+
         return CaffeSGD(parameters, settings.learning_rate, settings.momentum)
     if settings.optimiser == "sgd":
         return torch.optim.SGD(parameters, lr=settings.learning_rate, momentum=settings.momentum, fused=fused)

@@ -11,7 +11,6 @@ import numpy as np
 
 from deep_patch_learning import __version__
 from deep_patch_learning.data.dataset import ABSENT, PRESENT, TaggedImages
-from deep_patch_learning.data.holdout import read_apart
 from deep_patch_learning.data.readers.read import named_splits, read_tags
 from deep_patch_learning.evaluation.matching import rule_in_words
 from deep_patch_learning.inference.model import Model
@@ -275,9 +274,7 @@ def images_of_run(run: RunFolder) -> RunImages | None:
     about = run.describe() if run.data.is_file() else {}
     if not about.get("path") or not Path(about["path"]).exists():
         return None
-    held = about.get("val_split"), about.get("val_share")
-    seed, limit = about.get("val_seed", Recipe.load(run.config).machine.seed), about.get("limit")
-    return RunImages(*read_apart(Path(about["path"]), about.get("split"), *held, seed, limit, run.drawing(held[1])))
+    return RunImages(*run.read_images())
 
 
 def held_out_split(data: Path, trained: TaggedImages) -> str | None:

@@ -7,13 +7,15 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from importlib import metadata
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from deep_patch_learning.common.atomic_files import write_whole
 from deep_patch_learning.common.errors import RunError, did_you_mean
 from deep_patch_learning.data.dataset import TaggedImages
-from deep_patch_learning.data.holdout import Draw, drawn_before, drawn_singly, drawn_together
 from deep_patch_learning.recipe.recipe import Recipe
+
+if TYPE_CHECKING:
+    from deep_patch_learning.data.holdout import Draw
 
 
 class RunFolder:
@@ -139,8 +141,10 @@ class RunFolder:
                 "or give a new folder with --out."
             )
 
-    def drawing(self, val_share: float | None) -> Draw:
+    def drawing(self, val_share: float | None) -> "Draw":
         """Return how images of this share are held out: as when the run was begun with it, else near-copies on one side."""
+        from deep_patch_learning.data.holdout import drawn_before, drawn_singly, drawn_together
+
         folders = (self, *(RunFolder(path.parent) for path in sorted(self.stages.glob("*/config.toml"))))
         begun = next((one for one in folders if one.config.exists()), None)
         if begun is None or begun.describe().get("val_share") != val_share:
@@ -153,6 +157,15 @@ class RunFolder:
             raise RunError(
                 f"{begun.held_out_images}: is damaged ({error}). Restore it, or train again in a new folder."
             ) from None
+
+    def read_images(self) -> tuple[TaggedImages, TaggedImages | None]:
+        """Return the images that the run was trained on, and those that it held out, read again from where they were."""
+        from deep_patch_learning.data.holdout import read_apart
+
+        about = self.describe()
+        held = about.get("val_split"), about.get("val_share")
+        seed, limit = about.get("val_seed", Recipe.load(self.config).machine.seed), about.get("limit")
+        return read_apart(Path(about["path"]), about.get("split"), *held, seed, limit, self.drawing(held[1]))
 
     @contextmanager
     def locked(self) -> Iterator[None]:
