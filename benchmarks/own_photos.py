@@ -101,7 +101,11 @@ def main() -> None:
                 said = dpl("evaluate", listing, "--split", split, "--model", run, "--device", "cpu", "--json")
                 kept.write_text(said.splitlines()[-1])
             found = json.loads(kept.read_text())
-            row = {"layers": name, "measured_on": "those trained on" if split == "train" else "others"}
+            row = {
+                "layers": name,
+                "recipe": "fast",
+                "measured_on": "those trained on" if split == "train" else "others",
+            }
             rows.append(row | {key: round(found[key], 2) for key in FIGURES} | about)
             print(rows[-1], flush=True)
     write_rows(RESULTS / "own_photos.csv", rows)

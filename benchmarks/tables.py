@@ -102,7 +102,7 @@ COLUMNS = {
         "detection_mAP": "detection mAP", "recall_at_80": "recall at 80 % precision",
     },
     "own_photos": {
-        "layers": "initial weights", "measured_on": "measured on", "mAP": "mAP", "CorLoc": "CorLoc",
+        "layers": "initial weights", "recipe": "recipe", "measured_on": "measured on", "mAP": "mAP", "CorLoc": "CorLoc",
         "detection_mAP": "detection mAP", "recall_at_80": "recall at 80 % precision",
     },
     "own_images": {
