@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as arrays
 
 import deep_patch_learning as dpl
-from deep_patch_learning.commands.calibrate import calibrate_run
+from deep_patch_learning.commands.calibrate import calibrate_run, must_be_others
 from deep_patch_learning.common.errors import RunError
 from deep_patch_learning.data.readers.read import read_tags
 from deep_patch_learning.inference.calibration import (
@@ -32,6 +32,7 @@ from deep_patch_learning.inference.stream import predict_prepared
 from deep_patch_learning.patches.prepare import Prepared, prepare
 from deep_patch_learning.recipe.build import recipe_patches
 from deep_patch_learning.recipe.recipe import Recipe
+from deep_patch_learning.runs.folder import RunFolder
 
 numbers = st.floats(-30, 30, width=32)
 
@@ -358,6 +359,23 @@ def test_a_training_set_that_is_gone_is_said(
     (run / "data.json").write_text(json.dumps(about))
     dpl.calibrate(run, small_world, split="test", device="cpu")
     assert "its training images cannot be read again" in " ".join(capsys.readouterr().err.split())
+
+
+def test_images_that_the_run_held_out_itself_are_others(
+    small_world: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run = RunFolder(tmp_path / "run")
+    chosen = {"recipe": "world", "device": "cpu", "steps": 1, "scales": (64,), "batch_images": 4}
+    dpl.train(small_world, run.folder, split="train", val=0.25, **chosen)
+    held_out = set(json.loads(run.held_out_images.read_text()))
+    monkeypatch.setattr("deep_patch_learning.data.holdout.alike_groups", lambda *_, **__: pytest.fail("drawn again"))
+    images = read_tags(small_world, "train")
+    apart = [index for index, name in enumerate(images.names) if name in held_out]
+    assert apart
+    must_be_others(run, images.subset(apart))
+    count = len(images) - len(apart)
+    with pytest.raises(RunError, match=f"was trained on {count} of these {len(images)} images"):
+        must_be_others(run, images)
 
 
 def test_boxes_have_a_line_of_their_own() -> None:
