@@ -142,7 +142,17 @@ OVERRATED = [
     if row["bin"] == "of each tag" and float(row["predicted"]) > float(row["observed"])
 ]
 
+PREDICT = {
+    column: values("predict_speed", column, images="1000", version="this")[0]
+    for column in ("images_per_second", "throughput_to_other", "peak_mib", "peak_to_fewest")
+}
+
 SENTENCES = [
+    (
+        "docs/speed.md",
+        f"{PREDICT['images_per_second']:.1f} images/s, {PREDICT['throughput_to_other']:.2f} times the earlier version",
+    ),
+    ("docs/speed.md", f"{PREDICT['peak_mib']:,.0f} MiB, {PREDICT['peak_to_fewest']:.2f} times that on 100 photos"),
     *(
         ("docs/better-boxes.md", f"{one:.1f} to {three:.1f}")
         for one, three in zip(*(VIEWS[views] for views in VIEWS), strict=True)
