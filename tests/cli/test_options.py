@@ -14,6 +14,7 @@ from deep_patch_learning.cli.app import app
 from deep_patch_learning.common.devices import DEVICES
 from deep_patch_learning.common.errors import RunError, SettingError
 from deep_patch_learning.labels.write import FORMATS
+from deep_patch_learning.model.backbones.registry import BACKBONES
 from deep_patch_learning.patches import METHODS
 from deep_patch_learning.recipe.presets import RECIPES
 from deep_patch_learning.research.reproduce.protocol import YEARS
@@ -89,3 +90,7 @@ def test_the_shell_completes_choices(typed: str, offered: set[str]) -> None:
     code = "from deep_patch_learning.cli.app import app; app(prog_name='dpl')"
     found = subprocess.run([sys.executable, "-c", code], env=os.environ | asked, capture_output=True, text=True)
     assert set(found.stdout.split()) == offered
+
+
+def test_every_backbone_is_completed() -> None:
+    assert sorted(options.BACKBONES) == sorted([*BACKBONES, "timm:"])

@@ -89,7 +89,7 @@ def completed(*words: str) -> Callable[[str], list[str]]:
 
 
 BACKBONES = (
-    *("lite0-map", "lite0", "tiny", "resnet50", "resnet50-near", "resnet50-v1"),
+    *("lite0-map", "lite0", "tiny", "resnet50", "resnet50-near", "resnet50-v1", "resnet50-v1-near"),
     *("vgg16", "vgg16-caffe", "caffenet", "alexnet", "timm:"),
 )
 
