@@ -1,4 +1,4 @@
-"""Near-copies and frames of one film belong together, other images do not; a share that is held out splits none of them."""
+"""Near-duplicates and frames of one video belong together, other images do not; a share that is held out splits none of them."""
 
 import re
 from pathlib import Path
@@ -53,14 +53,14 @@ def copies(tmp_path: Path) -> TaggedImages:
 
 
 @pytest.fixture
-def films(tmp_path: Path) -> TaggedImages:
-    """Ten films of six frames by a camera that moves on by a tenth of the width each, numbered through."""
+def videos(tmp_path: Path) -> TaggedImages:
+    """Ten videos of six frames by a camera that moves on by a tenth of the width each, numbered through."""
     paths = []
-    for film in range(10):
-        wide = scene(100 + film, 180, 420)
+    for video in range(10):
+        wide = scene(100 + video, 180, 420)
         for number in range(6):
             image = wide[:, 24 * number : 24 * number + 240]
-            name = f"cam_{6 * film + number:04}.jpg"
+            name = f"cam_{6 * video + number:04}.jpg"
             paths.append(save(tmp_path, name, (image * (1 + 0.02 * number)).clip(0, 255).astype(np.uint8), 80))
     return tagged(paths, np.eye(2)[np.repeat(np.arange(10) % 2, 6)])
 
@@ -81,28 +81,28 @@ def test_no_copy_is_on_the_other_side(copies: TaggedImages, capsys: pytest.Captu
     assert "30 groups of 60 images, 6 held out" in said
 
 
-def test_no_film_is_on_both_sides(films: TaggedImages) -> None:
-    strict = near_pairs(fingerprints(films.paths))
-    assert len(strict) < 50  # the first frame and the last are no near-copies, and not even all neighbours are
-    assert alike_groups(films.paths) == [list(range(6 * film, 6 * film + 6)) for film in range(10)]
+def test_no_video_is_on_both_sides(videos: TaggedImages) -> None:
+    strict = near_pairs(fingerprints(videos.paths))
+    assert len(strict) < 50  # the first frame and the last are no near-duplicates, and not even all neighbours are
+    assert alike_groups(videos.paths) == [list(range(6 * video, 6 * video + 6)) for video in range(10)]
     for seed in range(3):
-        held = drawn_together(films, 0.2, seed)
+        held = drawn_together(videos, 0.2, seed)
         assert len(held) == 12
         assert {number for number in range(10) if 6 * number in held} == {index // 6 for index in held.tolist()}
-        assert films.labels[held].sum(0).tolist() == [6, 6]
-        assert np.array_equal(held, drawn_together(films, 0.2, seed))
-    assert len({tuple(drawn_together(films, 0.2, seed).tolist()) for seed in range(6)}) > 1
+        assert videos.labels[held].sum(0).tolist() == [6, 6]
+        assert np.array_equal(held, drawn_together(videos, 0.2, seed))
+    assert len({tuple(drawn_together(videos, 0.2, seed).tolist()) for seed in range(6)}) > 1
 
 
 def test_frames_need_a_common_name_and_a_common_scene(tmp_path: Path) -> None:
     wide = scene(0, 180, 320)
     one, other = wide[:, :240], wide[:, 30:270]
-    film = [save(tmp_path, "cam_009.jpg", one), save(tmp_path, "cam_010.jpg", other)]
-    assert alike_groups(film) == [[0, 1]]
+    video = [save(tmp_path, "cam_009.jpg", one), save(tmp_path, "cam_010.jpg", other)]
+    assert alike_groups(video) == [[0, 1]]
     elsewhere = save(tmp_path / "b", "cam_010.jpg", other)
     renamed = save(tmp_path, "cat_010.jpg", other)
-    assert alike_groups([film[0], elsewhere]) == alike_groups([film[0], renamed]) == []
-    assert alike_groups([film[0], save(tmp_path, "cam_010.jpg", scene(1))]) == []
+    assert alike_groups([video[0], elsewhere]) == alike_groups([video[0], renamed]) == []
+    assert alike_groups([video[0], save(tmp_path, "cam_010.jpg", scene(1))]) == []
 
 
 def test_neighbours_follow_the_number_and_not_the_text() -> None:
@@ -151,7 +151,7 @@ def test_a_group_is_drawn_whole_or_not_at_all(drawn_from: tuple, share: float, s
 
 
 def test_groups_leave_each_class_near_its_share() -> None:
-    numbers = np.repeat(np.arange(200), 5)  # 200 films of five frames
+    numbers = np.repeat(np.arange(200), 5)  # 200 videos of five frames
     states = np.eye(4, dtype=np.int8)[np.random.default_rng(0).integers(0, 4, 200)][numbers]
     together = np.arange(1000).reshape(200, 5).tolist()
     held = drawn_share(states, 0.1, 0, together)
@@ -160,13 +160,13 @@ def test_groups_leave_each_class_near_its_share() -> None:
     assert 95 <= len(held) <= 110
 
 
-def test_a_class_of_one_film_is_trained_on_and_named(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_class_of_one_video_is_trained_on_and_named(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     paths = [save(tmp_path, f"p{'x' * seed}.jpg", scene(seed)) for seed in range(40)]
-    film = [save(tmp_path, f"film_{number}.jpg", frame(scene(99), 0.02 * number)) for number in range(10)]
+    video = [save(tmp_path, f"video_{number}.jpg", frame(scene(99), 0.02 * number)) for number in range(10)]
     states = np.zeros((50, 2))
     states[:40, 0] = 1
     states[40:, 1] = 1
-    held = drawn_together(tagged([*paths, *film], states), 0.2, 0)
+    held = drawn_together(tagged([*paths, *video], states), 0.2, 0)
     assert not set(held.tolist()).intersection(range(40, 50))
     assert "too large to hold one out: class 1" in " ".join(capsys.readouterr().err.split())
 
@@ -176,8 +176,8 @@ def test_a_data_set_of_one_scene_cannot_be_split(tmp_path: Path) -> None:
 
     rows = ["image,tags"]
     for number in range(8):
-        save(tmp_path, f"film_{number}.jpg", frame(scene(0), 0.02 * number))
-        rows.append(f"film_{number}.jpg,{'dog' if number % 2 else 'cat'}")
+        save(tmp_path, f"video_{number}.jpg", frame(scene(0), 0.02 * number))
+        rows.append(f"video_{number}.jpg,{'dog' if number % 2 else 'cat'}")
     (tmp_path / "tags.csv").write_text("\n".join(rows) + "\n")
     with pytest.raises(DataError, match=r"holds out no image.*--val-split"):
         read_apart(tmp_path / "tags.csv", None, val_share=0.25)

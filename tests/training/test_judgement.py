@@ -1,5 +1,6 @@
 """Whether a round made boxes worse: the agreement of two views, and what is chance."""
 
+import shutil
 from pathlib import Path
 
 import numpy as np
@@ -10,8 +11,11 @@ from hypothesis import strategies as st
 from deep_patch_learning.common.boxes import flip
 from deep_patch_learning.common.errors import DataError
 from deep_patch_learning.inference.loading import load
+from deep_patch_learning.inference.model import Model
 from deep_patch_learning.inference.prediction import Prediction
 from deep_patch_learning.patches.prepare import Prepared
+from deep_patch_learning.recipe.recipe import Recipe
+from deep_patch_learning.runs.folder import RunFolder
 from deep_patch_learning.training.early_stopping import clear_fall
 from deep_patch_learning.training.judgement import Fall, Judge, NetworkFigures, agreement_of, as_dict, judged
 
@@ -123,6 +127,21 @@ def test_figures_of_a_real_network_on_held_out_and_training_images(
     # each network is measured once
     monkeypatch.setattr("deep_patch_learning.training.judgement.load", lambda *_: pytest.fail("measured again"))
     assert judge.figures(small_run) is found
+
+
+def test_views_are_compared_one_by_one_also_where_prediction_averages_flips(
+    small_run: Path, small_prepared: Prepared, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run, used = tmp_path / "run", []
+    shutil.copytree(small_run, run)
+    config = RunFolder(run).config
+    config.write_text(Recipe.load(config).replace(test_flips=True).to_toml())
+    assert load(run, "cpu").settings.flips
+    begin = Model.begin
+    monkeypatch.setattr(Model, "begin", lambda model, images: used.append(model.settings.flips) or begin(model, images))
+    Judge(small_prepared, None, "cpu").figures(run)
+    assert len(used) >= 2 * len(small_prepared.images)
+    assert not any(used)
 
 
 def test_images_without_tags_cannot_be_judged_by(small_prepared: Prepared) -> None:

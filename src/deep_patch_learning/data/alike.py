@@ -1,20 +1,16 @@
-"""Which images belong together: near-copies, and the frames of one film. A split must keep them on one side."""
+"""Which images belong together: near-duplicates, and the frames of one video. A split must keep them on one side."""
 
-import os
 import re
-import warnings
 from collections import defaultdict
 from collections.abc import Callable, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from itertools import pairwise
 from pathlib import Path
 
 import numpy as np
-from PIL import Image
 
 from deep_patch_learning.common.errors import DataError
 from deep_patch_learning.data.checks.duplicates import Fingerprint, fingerprint, groups, near_pairs
-from deep_patch_learning.data.images import read_image
+from deep_patch_learning.data.images import of_each_file, read_image
 
 SIDE = 128  # pixels: a fingerprint is made of fewer, so that a JPEG need not be decoded in full
 # Two neighbours of a sequence show one scene from this correlation of their small grey copies on, the best over shifts. Of random
@@ -29,7 +25,7 @@ def alike_groups(
 ) -> list[list[int]]:
     """Return the sets of at least two images that belong together, each in order; an image is in one set at most.
 
-    Pairs are near-copies as `dpl check` finds them, and neighbours of a sequence (see `neighbours`) that show one scene.
+    Pairs are near-duplicates as `dpl check` finds them, and neighbours of a sequence (see `neighbours`) that show one scene.
     What such pairs join, also over others, is one set. An image that cannot be read belongs to none.
     """
     prints = fingerprints(paths, workers, progress)
@@ -40,18 +36,7 @@ def fingerprints(
     paths: Sequence[Path], workers: int | None = None, progress: Callable[[int, int], None] | None = None
 ) -> list[Fingerprint | None]:
     """Return the fingerprint of each image, None where it cannot be read; `workers` threads decode at once."""
-    found: list[Fingerprint | None] = []
-    with warnings.catch_warnings(), ThreadPoolExecutor(workers or os.cpu_count() or 1) as pool:
-        warnings.simplefilter("ignore", Image.DecompressionBombWarning)
-        try:
-            for one in pool.map(_fingerprint, paths):
-                found.append(one)
-                if progress is not None:
-                    progress(len(found), len(paths))
-        except BaseException:  # Ctrl-C ends now, not after the thousands in the queue
-            pool.shutdown(wait=False, cancel_futures=True)
-            raise
-    return found
+    return of_each_file(_fingerprint, paths, workers, progress)
 
 
 def _fingerprint(path: Path) -> Fingerprint | None:

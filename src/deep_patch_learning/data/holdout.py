@@ -14,10 +14,8 @@ from deep_patch_learning.data.readers.read import read_tags
 
 LARGEST_SHARE = 0.5  # of a class's images: a larger set of images that belong together is trained on
 
-
-Draw = Callable[
-    [TaggedImages, float, int], np.ndarray
-]  # images, share and seed -> the sorted indices that are held out
+# images, share and seed -> the sorted indices that are held out
+Draw = Callable[[TaggedImages, float, int], np.ndarray]
 
 
 def drawn_share(labels: np.ndarray, share: float, seed: int, together: Sequence[Sequence[int]] = ()) -> np.ndarray:
@@ -67,11 +65,11 @@ def _draw(drawn: np.ndarray, counts: np.ndarray, may: np.ndarray, wanted: int) -
 
 
 def drawn_together(images: TaggedImages, share: float, seed: int) -> np.ndarray:
-    """Return the sorted indices of about `share` of the images; near-copies and frames of one film stay on one side.
+    """Return the sorted indices of about `share` of the images; near-duplicates and frames of one video stay on one side.
 
     One line says how many were kept together, and which classes have no image to spare.
     """
-    with bar("near-copies") as show:
+    with bar("near-duplicates") as show:
         together = alike_groups(images.paths, progress=show)
     held = drawn_share(images.labels, share, seed, together)
     if together:
@@ -83,7 +81,7 @@ def _said_of(images: TaggedImages, share: float, held: np.ndarray, together: Seq
     inside = set(held.tolist())
     groups_held = sum(members[0] in inside for members in together)
     said = (
-        f"held out {len(held):,} of {len(images):,} images; near-copies and frames of one film are kept on one side: "
+        f"held out {len(held):,} of {len(images):,} images; near-duplicates and frames of one video are kept on one side: "
         f"{number_of(len(together), 'group')} of {sum(map(len, together)):,} images, {groups_held:,} held out"
     )
     present = images.labels == PRESENT
@@ -156,8 +154,8 @@ def _must_be_some(images: TaggedImages, held_out: TaggedImages, option: str) -> 
         raise DataError(f"{option}: holds out every image, and none is left to train on. Hold out fewer.")
     if not len(held_out):
         raise DataError(
-            f"{option}: holds out no image. The share is less than an image, or all images are near-copies of each other. Give "
-            "a larger share, or images of other scenes with --val-split."
+            f"{option}: holds out no image. The share is less than an image, or all images are near-duplicates of each other. "
+            "Give a larger share, or images of other scenes with --val-split."
         )
     if not (held_out.labels == PRESENT).any():
         raise DataError(

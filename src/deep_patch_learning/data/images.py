@@ -1,15 +1,21 @@
 """Images: read from disk as upright RGB or a clear error, checked, and scaled for a search."""
 
+import os
 import struct
+import warnings
 import zlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
+from typing import TypeVar
 
 import numpy as np
 from PIL import Image, UnidentifiedImageError
 
 from deep_patch_learning.common.errors import DataError, did_you_mean
+
+Made = TypeVar("Made")
 
 IMAGE_SUFFIXES = frozenset({".jpg", ".jpeg", ".png", ".bmp", ".webp", ".tif", ".tiff", ".gif"})
 LONGEST_SIDE = 65535  # of an image with patches, whose corners are uint16
@@ -209,3 +215,27 @@ def single_threaded_opencv() -> Iterator[None]:
         yield
     finally:
         cv2.setNumThreads(before)
+
+
+def of_each_file(
+    make: Callable[[Path], Made],
+    paths: Sequence[Path],
+    workers: int | None = None,
+    progress: Callable[[int, int], None] | None = None,
+) -> list[Made]:
+    """Return `make(path)` of each image file; `workers` threads decode at once, one per core if not given.
+
+    PIL does not warn of huge images here: whoever asks says what is too large.
+    """
+    found: list[Made] = []
+    with warnings.catch_warnings(), ThreadPoolExecutor(workers or os.cpu_count() or 1) as pool:
+        warnings.simplefilter("ignore", Image.DecompressionBombWarning)
+        try:
+            for one in pool.map(make, paths):  # decoding frees the interpreter lock
+                found.append(one)
+                if progress is not None:
+                    progress(len(found), len(paths))
+        except BaseException:  # Ctrl-C ends now, not after the thousands in the queue
+            pool.shutdown(wait=False, cancel_futures=True)
+            raise
+    return found

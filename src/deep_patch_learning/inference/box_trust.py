@@ -18,7 +18,7 @@ from deep_patch_learning.common.boxes import area, box_iou, flip
 from deep_patch_learning.common.errors import DataError
 from deep_patch_learning.inference.model import Model
 from deep_patch_learning.inference.prediction import Prediction, sigmoid
-from deep_patch_learning.inference.scoring import ImageInput
+from deep_patch_learning.inference.scoring import ImageInput, mirrored_input
 from deep_patch_learning.refinement.selection import SMALLEST, agreement
 
 FORMAT = "deep_patch_learning.box_trust/1"
@@ -116,13 +116,6 @@ def _further(found: Prediction) -> np.ndarray:
     further = np.ones(len(order))
     further[order[np.unique(found.found_classes[order], return_index=True)[1]]] = 0
     return further
-
-
-def mirrored_input(image: ImageInput) -> ImageInput:
-    """Return an image and its patches mirrored."""
-    return image._replace(
-        image=np.ascontiguousarray(image.image[:, ::-1]), patches=flip(image.patches, image.image.shape[1])
-    )
 
 
 def mirrored_back(found: Prediction) -> Prediction:

@@ -12,6 +12,7 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
+from deep_patch_learning.common.boxes import flip
 from deep_patch_learning.common.devices import usable_precision
 from deep_patch_learning.data.batch import lay_out, render
 from deep_patch_learning.inference.prediction import HeadScores
@@ -29,6 +30,13 @@ class ImageInput(NamedTuple):
     image: np.ndarray
     patches: np.ndarray
     source: Path | None = None
+
+
+def mirrored_input(image: ImageInput) -> ImageInput:
+    """Return an image and its patches mirrored."""
+    return image._replace(
+        image=np.ascontiguousarray(image.image[:, ::-1]), patches=flip(image.patches, image.image.shape[1])
+    )
 
 
 @dataclass(frozen=True)
@@ -109,10 +117,10 @@ def score_on_device(
     pixels = [torch.as_tensor(one.image).to(device, non_blocking=True) for one in images]
     totals: Scores | None = None
     with torch.autocast(device.type, half, enabled=half is not None):
-        for scale, flip in settings.views:
-            layout = lay_out(originals, patches, scale, [flip] * len(images), settings.shapes)
+        for scale, mirror in settings.views:
+            layout = lay_out(originals, patches, scale, [mirror] * len(images), settings.shapes)
             scores: Scores = network(render(layout, pixels, device), chunk=chunk)
-            scores = _mirrored(scores) if flip else scores
+            scores = _mirrored(scores) if mirror else scores
             totals = scores if totals is None else _plus(totals, scores)
     assert totals is not None  # there is at least one view
     return totals

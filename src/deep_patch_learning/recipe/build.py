@@ -16,7 +16,7 @@ from deep_patch_learning.model.kernels.fused import fold_norms
 from deep_patch_learning.model.network import ALL_HEADS, DeepPatchNet
 from deep_patch_learning.model.pooling import SpatialPyramidPooling
 from deep_patch_learning.patches import generator
-from deep_patch_learning.patches.generator import PatchGenerator, is_file
+from deep_patch_learning.patches.generator import PatchGenerator, ProposalFile, is_file
 from deep_patch_learning.recipe.recipe import Recipe
 from deep_patch_learning.refinement.heads import Refinement
 from deep_patch_learning.refinement.selection import ELECTIONS, BoxSelection
@@ -143,8 +143,6 @@ def recipe_patches(recipe: Recipe) -> PatchGenerator:
     """Return the patch generator or proposal file that a recipe names."""
     data = recipe.data
     if is_file(data.patches):
-        from deep_patch_learning.patches.generator import ProposalFile
-
         return ProposalFile(data.patches)
     if data.patches != "selective-search":
         return generator(data.patches)

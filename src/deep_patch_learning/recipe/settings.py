@@ -93,9 +93,7 @@ class ModelSettings(SettingGroup):
     heads: tuple[str, ...] = HEADS
     filters: int = 256
     bands: Bands = "program"
-    corners: Corners = (
-        "half-open"  # of patches in the SPP layer; inclusive: x2 and y2 are the last pixel, as in the program
-    )
+    corners: Corners = "half-open"  # of patches in the SPP layer; inclusive: x2 and y2 are the last pixel (the program)
     head_bias: float = 0.0  # initial bias of the class scores; below 0: that most classes are absent need not be learnt
 
     def __post_init__(self) -> None:
@@ -152,9 +150,7 @@ class RoundSettings(SettingGroup):
     round_steps: int = 0  # of each round; 0: as many as `steps`
     round_boxes: int = 1  # at most so many pseudo boxes of a tag
     round_teachers: RoundTeachers = "last"  # of later rounds: the round before, or all: it and the first networks
-    round_weights: RoundWeights = (
-        "equal"  # of pseudo boxes in the loss; agreement: as far as the teachers agree on each
-    )
+    round_weights: RoundWeights = "equal"  # of pseudo boxes in the loss; agreement: as far as teachers agree on each
     box_scales: tuple[int, ...] = ()  # at which pseudo boxes are found; empty: those of prediction
     stop_rounds: bool = True  # a round that makes boxes worse is undone and is the last
 

@@ -142,7 +142,7 @@ class RunFolder:
             )
 
     def drawing(self, val_share: float | None) -> "Draw":
-        """Return how images of this share are held out: as when the run was begun with it, else near-copies on one side."""
+        """Return how images of this share are held out: as when the run was begun with it, else near-duplicates on one side."""
         from deep_patch_learning.data.holdout import drawn_before, drawn_singly, drawn_together
 
         folders = (self, *(RunFolder(path.parent) for path in sorted(self.stages.glob("*/config.toml"))))

@@ -22,6 +22,7 @@ from deep_patch_learning.data.dataset import ABSENT, PRESENT
 from deep_patch_learning.inference.loading import load
 from deep_patch_learning.inference.model import ImageInput, Model
 from deep_patch_learning.inference.prediction import Prediction
+from deep_patch_learning.inference.scoring import mirrored_input
 from deep_patch_learning.patches.prepare import Prepared
 from deep_patch_learning.training.early_stopping import clear_fall, mean_ap
 
@@ -149,8 +150,7 @@ class Judge:
         return ImageInput(images.names[index], images.read(index), self._prepared.patches[index])
 
     def _mirrored(self, index: int) -> ImageInput:
-        name, image, patches, _ = self._image(index)
-        return ImageInput(name, np.ascontiguousarray(image[:, ::-1]), flip(patches, image.shape[1]))
+        return mirrored_input(self._image(index))
 
 
 def agreement_of(seen: Prediction, mirrored: Prediction, labels: np.ndarray) -> float:

@@ -75,7 +75,7 @@ def copies_within(images: TaggedImages, copies: Copies) -> Iterator[Finding]:
             tuple(Item(tuple(images.names[i] for i in indices)) for indices in alike),
         )
     yield from _conflicts(images, exact, "copies_disagree", Severity.HURTS, "copies")
-    yield from _conflicts(images, alike, "near_copies_disagree", Severity.WORTH_KNOWING, "near-copies")
+    yield from _conflicts(images, alike, "near_copies_disagree", Severity.WORTH_KNOWING, "near-duplicates")
 
 
 def leaks(names: tuple[str, str], parts: tuple[TaggedImages, TaggedImages], copies: Copies) -> Iterator[Finding]:

@@ -20,7 +20,7 @@ FLAT = 4.0  # a standard deviation of grey values below which an image shows too
 SIDE = 16  # of the small grey copy
 _DCT_SIDE = 32
 _BLOCK = 1024
-_MATCHES = 64  # kept for each image: a thousand frames of one film need not give a million pairs
+_MATCHES = 64  # kept for each image: a thousand frames of one video need not give a million pairs
 _CORNER = 8  # pHash: the lowest 8 x 8 frequencies
 
 
@@ -103,7 +103,7 @@ def _candidates(block: np.ndarray, rest: np.ndarray) -> np.ndarray:
     near &= np.arange(len(rest)) > np.arange(len(block))[:, None]
     drawing = np.random.default_rng(0)
     for row in np.flatnonzero(near.sum(1) > _MATCHES):
-        # the next keeps a film together; the drawn ones reach all of it, whichever split its parts are in
+        # the next keeps a video together; the drawn ones reach all of it, whichever split its parts are in
         matches = np.flatnonzero(near[row])
         near[row, np.delete(matches, [0, *drawing.choice(len(matches), _MATCHES - 1, replace=False)])] = False
     return np.argwhere(near)

@@ -1,10 +1,7 @@
 """Findings of the image files: every image is decoded once, and a few facts of it are kept."""
 
 import hashlib
-import os
-import warnings
 from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -14,7 +11,7 @@ from PIL import Image
 from deep_patch_learning.common.errors import DataError
 from deep_patch_learning.data.checks.duplicates import Fingerprint, fingerprint
 from deep_patch_learning.data.checks.findings import Finding, Item, Severity, are, has, number_of
-from deep_patch_learning.data.images import UNDECODABLE, read_image
+from deep_patch_learning.data.images import UNDECODABLE, of_each_file, read_image
 
 SMALLEST_SIDE = 32  # pixels: below, a patch is a handful of them
 THINNEST = 6  # times as long as wide: scaled to a longest side of 480, the other is 80 pixels
@@ -62,18 +59,7 @@ def look_at_all(
     paths: Sequence[Path], workers: int | None = None, progress: Callable[[int, int], None] | None = None
 ) -> dict[Path, Facts]:
     """Return the facts of each image; `workers` threads decode at once, one per core if not given."""
-    facts: dict[Path, Facts] = {}
-    with warnings.catch_warnings(), ThreadPoolExecutor(workers or os.cpu_count() or 1) as pool:
-        warnings.simplefilter("ignore", Image.DecompressionBombWarning)  # huge images are a finding of their own
-        try:
-            for path, found in zip(paths, pool.map(look, paths), strict=True):  # decoding frees the interpreter lock
-                facts[path] = found
-                if progress is not None:
-                    progress(len(facts), len(paths))
-        except BaseException:  # Ctrl-C ends now, not after the thousands in the queue
-            pool.shutdown(wait=False, cancel_futures=True)
-            raise
-    return facts
+    return dict(zip(paths, of_each_file(look, paths, workers, progress), strict=True))
 
 
 def image_findings(names: Sequence[str], facts: Sequence[Facts]) -> Iterator[Finding]:
