@@ -119,8 +119,7 @@ class Judge:
     def figures(self, run: Path) -> NetworkFigures:
         """Return the figures of a finished run's network."""
         if run not in self._known:
-            # mirrored views are compared here, so each is seen as it is
-            self._known[run] = self._measure(load(run, self._device, flips=False))
+            self._known[run] = self._measure(load(run, self._device))
         return self._known[run]
 
     def _measure(self, model: Model) -> NetworkFigures:
