@@ -68,8 +68,8 @@ PLANS = [
     Plan(2, 1, 1, 7, queued=4),
     Plan(3, 1, 4, 12, queued=6),
     Plan(2, 1, 3, 6, queued=1),
-    Plan(4, 1, 4, 16, queued=0),
-    Plan(2, 1, 8, 3, queued=0),
+    Plan(4, 1, 4, 16, queued=4, asks_device=True),
+    Plan(2, 1, 8, 3, queued=2, asks_device=True),
 ]
 
 
@@ -88,6 +88,23 @@ def test_predictions_come_in_order_and_images_of_one_size_share_batches(plan: Pl
     assert all(len({n % 2 for n in batch}) == 1 and len(batch) <= plan.batch for batch in predictor.batches)
     if count == 43 and 1 < plan.batch <= plan.held // 3:  # the window is wide enough to fill most
         assert len(predictor.batches) < 30
+
+
+def test_the_calling_thread_feeds_the_device_and_others_finish() -> None:
+    who: dict[str, set[int]] = {"begin": set(), "finish": set()}
+
+    class Noting(Counting):
+        def begin(self, images: list[ImageInput]) -> list[int]:
+            who["begin"].add(threading.get_ident())
+            return super().begin(images)
+
+        def finish(self, images: list[ImageInput], begun: list[int]) -> Any:
+            who["finish"].add(threading.get_ident())
+            return super().finish(images, begun)
+
+    list(stream(range(20), read_number, Noting(), PLANS[4]))
+    assert who["begin"] == {threading.get_ident()}
+    assert threading.get_ident() not in who["finish"]
 
 
 @pytest.mark.parametrize("plan", PLANS)
@@ -120,7 +137,7 @@ def test_large_images_wait_in_smaller_numbers() -> None:
             assert taken - given <= 6
             yield number
 
-    for _ in stream(sources(), read, Counting(), Plan(2, 1, 8, 64, queued=0)):
+    for _ in stream(sources(), read, Counting(), Plan(2, 1, 8, 64, queued=4, asks_device=True)):
         given += 1
     assert given == 40
 
@@ -147,7 +164,7 @@ def test_a_plan_shares_the_cores(monkeypatch: pytest.MonkeyPatch) -> None:
     small, large = (plan_for(torch.device("cpu"), scale, None) for scale in (448, 1200))
     assert small.threads * small.torch_threads == 16
     assert (large.queued, large.torch_threads) == (1, 16)  # one image at a time is in the network
-    assert plan_for(torch.device("cuda"), 448, None).queued == 0
+    assert plan_for(torch.device("cuda"), 448, None).asks_device
     assert plan_for(torch.device("cpu"), 448, None, images=1).threads == 0
 
 

@@ -4,10 +4,10 @@ Images are read and searched for patches by threads while the network works on e
 images is held (see `Plan`), so that memory does not depend on how many there are. Images of one size within that window share a
 micro-batch. Predictions come in the order of the images, each as soon as it and those before it are ready.
 
-On a GPU the network runs in the calling thread. On the CPU it runs in the same threads as the reading, each thread with its own
-image and its share of torch's threads: on two cores, two images side by side take half the processor time of one image
-whose operations are split between both, since no thread waits for another. Above `LARGE` pixels one image fills all cores, and
-one at a time passes the network. `plan_for` decides.
+On a GPU the network runs in the calling thread, and the threads do what the host has to do with its scores. On the CPU it runs
+in the same threads as the reading, each thread with its own image and its share of torch's threads: on two cores, two images
+side by side take half the processor time of one image whose operations are split between both, since no thread waits for
+another. Above `LARGE` pixels one image fills all cores, and one at a time passes the network. `plan_for` decides.
 """
 
 import os
@@ -16,6 +16,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
+from functools import partial
 from itertools import islice
 from pathlib import Path
 from typing import Any, Generic, Protocol, TypeVar
@@ -35,6 +36,7 @@ Source = TypeVar("Source")
 LARGE = 640  # pixels of an image's longest side: above it one image fills all cores
 MOST_NETWORKS = 8  # images that pass the network at once on the CPU: each needs memory of its own
 GIVE_BACK = 100  # images on the CPU after which freed memory goes back to the system, for a hundredth of their time
+ON_DEVICE = 4  # micro-batches that a device was asked for and that are not finished: it need not wait for the host
 HELD_BYTES = 256 << 20  # of decoded images that wait; a few wait even if they are larger
 
 
@@ -57,7 +59,7 @@ class Plan:
 
     `threads` read images and make patches; each may use `torch_threads` in the network. Without threads everything runs in the
     calling one. `batch` images of one size share a micro-batch; at most `held` images are in memory. `queued` micro-batches may
-    be in the threads at once; with 0 the network runs in the calling thread.
+    be in the threads at once. With `asks_device` the calling thread feeds the device, and threads finish what it began.
     """
 
     threads: int
@@ -65,6 +67,7 @@ class Plan:
     batch: int
     held: int
     queued: int
+    asks_device: bool = False
 
 
 def plan_for(device: torch.device, largest_scale: int, batch: int | None, images: int | None = None) -> Plan:
@@ -74,7 +77,7 @@ def plan_for(device: torch.device, largest_scale: int, batch: int | None, images
         return Plan(0, 0, 1, 1, queued=1)
     if device.type != "cpu":
         batch = batch or 8
-        return Plan(min(cores, 16), 1, batch, 8 * batch, queued=0)
+        return Plan(min(cores, 16), 1, batch, 8 * batch, queued=ON_DEVICE, asks_device=True)
     batch = batch or 1
     threads = torch.get_num_threads()
     if largest_scale > LARGE:  # one image in the network at a time; another thread prepares the next
@@ -103,7 +106,6 @@ class _Loop(Generic[Source]):
     pool: "ThreadPoolExecutor | _Here"
     slots: "deque[_Slot[Source]]" = field(default_factory=deque)
     running: "dict[Future[list[Prediction]], list[_Slot[Source]]]" = field(default_factory=dict)
-    begun: "deque[tuple[list[_Slot[Source]], Any]]" = field(default_factory=deque)  # on the device
     largest: int = 0  # bytes of an image so far
 
     def has_room(self) -> bool:
@@ -144,38 +146,27 @@ class _Loop(Generic[Source]):
 
     def may_start(self) -> bool:
         """Return whether the network takes another micro-batch now."""
-        return not self.plan.queued or len(self.running) < self.plan.queued
+        return len(self.running) < self.plan.queued
 
     def start(self, batch: "list[_Slot[Source]]") -> None:
         """Let the network work on a micro-batch."""
         images = [slot.image for slot in batch if slot.image is not None]
         for slot in batch:
             slot.waits = False
-        if self.plan.queued:
-            self.running[self.pool.submit(self._predict, images)] = batch
-            return
-        self.begun.append((batch, self.predictor.begin(images)))
-        while len(self.begun) > 1:
-            self.finish_first()
+        work = self._predict
+        if self.plan.asks_device:
+            work = partial(self.predictor.finish, begun=self.predictor.begin(images))
+        self.running[self.pool.submit(work, images)] = batch
 
     def _predict(self, images: list[ImageInput]) -> list[Prediction]:
         return self.predictor.finish(images, self.predictor.begin(images))
-
-    def finish_first(self) -> None:
-        """Finish the micro-batch that the device began first."""
-        batch, begun = self.begun.popleft()
-        self._keep(batch, self.predictor.finish([slot.image for slot in batch if slot.image is not None], begun))
 
     def _keep(self, batch: "list[_Slot[Source]]", found: list[Prediction]) -> None:
         for slot, prediction in zip(batch, found, strict=True):
             slot.found, slot.image = prediction, None
 
-    def go_on(self, started: int) -> None:
-        """Wait until something that is under way is done, unless the device has just been given more work."""
-        if self.begun:
-            if not started:
-                self.finish_first()
-            return
+    def go_on(self) -> None:
+        """Wait until something that is under way is done."""
         if under_way := self.under_way():
             wait(under_way, return_when=FIRST_COMPLETED)
 
@@ -201,17 +192,15 @@ def stream(
                 if not loop.slots:
                     return
                 loop.collect()
-                started = 0
                 for batch in list(loop.batches(all_read)):
                     if loop.may_start():
                         loop.start(batch)
-                        started += 1
                 if loop.slots[0].found is None:
-                    loop.go_on(started)
+                    loop.go_on()
                 while loop.slots and (found := loop.slots[0].found) is not None:
                     yield loop.slots.popleft().source, found
                     done += 1
-                    if plan.queued and done % GIVE_BACK == 0:
+                    if not plan.asks_device and done % GIVE_BACK == 0:
                         give_back_memory()
         finally:
             for future in loop.under_way():
