@@ -11,8 +11,7 @@ from deep_patch_learning.model.backbones.registry import check_name
 from deep_patch_learning.model.network import ALL_HEADS, HEADS
 from deep_patch_learning.recipe.presets import (
     BEST_FEWEST_SAMPLES,
-    BEST_MOST_SAMPLES,
-    BEST_SAMPLES_PER_IMAGE,
+    BEST_SAMPLES_PER_ROOT,
     RECIPES,
 )
 from deep_patch_learning.recipe.recipe import Recipe, typed
@@ -152,13 +151,16 @@ def samples_for(images: int) -> int:
     They grow with the root of the number of images: few images are sampled often, many seldom. From 25,600 images on each
     is sampled once, and from `MOST_SAMPLES` on not all of them are.
     """
-    grown = SAMPLES_PER_ROOT * math.sqrt(images)
-    return round(min(max(grown, images, FEWEST_SAMPLES), MOST_SAMPLES))
+    return _grown(images, SAMPLES_PER_ROOT, FEWEST_SAMPLES)
 
 
 def samples_for_best(images: int) -> int:
-    """Return how many samples each training of the recipe `best` takes: so many of each image, within bounds."""
-    return round(min(max(BEST_SAMPLES_PER_IMAGE * images, BEST_FEWEST_SAMPLES), BEST_MOST_SAMPLES))
+    """Return how many samples each training of the recipe `best` takes: more than others, and growing alike."""
+    return _grown(images, BEST_SAMPLES_PER_ROOT, BEST_FEWEST_SAMPLES)
+
+
+def _grown(images: int, per_root: int, fewest: int) -> int:
+    return round(min(max(per_root * math.sqrt(images), images, fewest), MOST_SAMPLES))
 
 
 # the paper's steps are the paper's, and those of the synthetic data set are made for its images

@@ -112,12 +112,10 @@ BEST: dict[str, Any] = {
     "test_flips": True,
     "patches_per_sample": 768,
     "first_networks": 3,
-    "rounds": 2,
-    "box_scales": (600, 800, 1000),
+    "rounds": 1,
 }
-BEST_SAMPLES_PER_IMAGE = 8
+BEST_SAMPLES_PER_ROOT = 400  # of the number of images
 BEST_FEWEST_SAMPLES = 8_000
-BEST_MOST_SAMPLES = 40_000
 
 
 def best(backbone: str = "resnet50", steps: int = 4_000) -> Recipe:
