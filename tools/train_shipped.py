@@ -8,9 +8,9 @@
     python tools/train_shipped.py trunk --weights LITE0
 
 LITE0 is EfficientNet-Lite0 on ImageNet, with the names of the package efficientnet-lite-pytorch. The runs of --boxes-from
-are the row "long third round" of benchmarks/voc_parts.py with three seeds, trained on the same split. Pseudo boxes from an
-earlier run may lie beside OUT, as OUT-pseudo-boxes.jsonl, instead of --boxes-from. All layers are
-trained: some minutes on a GPU. `measure` writes results/shipped_model.csv, the twin on val with its weights in half
+are the first networks of `dpl train --recipe best` on the same split, in its folder `stages`. Pseudo boxes from an earlier
+run may lie beside OUT, as OUT-pseudo-boxes.jsonl, instead of --boxes-from. All layers are trained: some minutes on a GPU.
+`measure` writes results/shipped_model.csv, the twin on val with its weights in half
 precision as shipped, and calibrates it; `pack` fills src/deep_patch_learning/inference/shipped. `trunk` writes the layers
 that `--recipe fast` starts from: those of ImageNet, without any photo of VOC.
 """
@@ -42,7 +42,7 @@ from deep_patch_learning.training.fit import train_prepared
 from deep_patch_learning.training.self_training import PseudoBoxSource, find_pseudo_boxes
 
 RESULTS = Path(__file__).parent.parent / "results"
-STEPS = 2500
+STEPS = 5000
 TRUNK = SHIPPED.parents[1] / "model" / "backbones" / "lite0.safetensors"
 FIGURES = ("mAP", "mAP_11pt", "CorLoc", "detection_mAP", "detection_mAP_11pt", "recall_at_80")
 
@@ -53,10 +53,9 @@ def train(options: argparse.Namespace) -> None:
     # as it was trained: the pseudo boxes frame whole objects, so that nothing has to be erased and a sharp vote is as good
     recipe = recipe.replace(erased_regions=0, vote_sharpness=8.0)
     recipe = recipe.replace(weights=str(options.weights), freeze_backbone=False, seed=options.seed)
+    recipe = recipe.replace(patches_per_sample=0)  # all 300: the map is computed once, and a patch costs little
     prepared = prepare(read_tags(options.data, options.split), recipe_patches(recipe))
-    given = find_pseudo_boxes(
-        prepared, recipe, options.out, PseudoBoxSource(options.boxes_from, device=options.device, scales=(600,))
-    )
+    given = find_pseudo_boxes(prepared, recipe, options.out, PseudoBoxSource(options.boxes_from, device=options.device))
     source = {"path": options.data.name, "split": options.split}
     train_prepared(prepared, recipe, options.out, source, device=options.device, pseudo_boxes=given)
 
@@ -76,7 +75,7 @@ def measure(options: argparse.Namespace) -> None:
     halve(run.weights)
     model = load(options.twin, options.device)
     prepared = prepare(read_tags(options.data, "val"), model.patch_generator)
-    found = predict_prepared(model, prepared)
+    found = list(predict_prepared(model, prepared))
     figures = measure_predictions(found, prepared.images.labels, read_truth(options.data, prepared.images))
     calibration = calibrate_predictions(found, prepared.images.labels, prepared.images.classes)
     write_calibration(run.calibration, calibration, {"path": options.data.name, "split": "val"})
@@ -90,7 +89,7 @@ def measure(options: argparse.Namespace) -> None:
     row |= {"command": command, "seed": recipe.machine.seed}
     row |= {"machine": machine_name(), "date": date.today().isoformat()}
     with (RESULTS / "shipped_model.csv").open("w", newline="") as file:
-        writer = csv.DictWriter(file, row.keys())
+        writer = csv.DictWriter(file, row.keys(), lineterminator="\n")
         writer.writeheader()
         writer.writerow(row)
     print(row)
