@@ -1,0 +1,138 @@
+"""What people said about boxes and tags: the store of `dpl review`, as training, labels and the report read it.
+
+The store is one SQLite file. `review/store.py` writes it; here are its tables and what they mean. No true box of a data set is
+in it: its boxes were found by a model, or drawn by a person.
+"""
+
+import json
+import sqlite3
+from collections.abc import Iterator, Sequence
+from contextlib import closing, contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from deep_patch_learning.common.errors import DataError
+
+VERSION = 1  # of the tables, SQLite's `user_version`
+
+# A box is `open` until somebody judged it. `right` and `wrong` are judgements of the box as it was found; `corrected` is one
+# that a person moved or gave another class, `drawn` one that a person made. `found_*` is the box as it was found, NULL where
+# it was drawn. Corners are (x1, y1, x2, y2) in pixels of the upright image, half-open.
+OPEN, RIGHT, WRONG, CORRECTED, DRAWN = "open", "right", "wrong", "corrected", "drawn"
+STATUSES = (OPEN, RIGHT, WRONG, CORRECTED, DRAWN)
+
+SCHEMA = """
+CREATE TABLE meta (key TEXT PRIMARY KEY, value TEXT NOT NULL) WITHOUT ROWID;  -- values are JSON
+CREATE TABLE classes (id INTEGER PRIMARY KEY, name TEXT NOT NULL UNIQUE);
+CREATE TABLE images (
+    id INTEGER PRIMARY KEY, name TEXT NOT NULL UNIQUE, path TEXT NOT NULL, width INTEGER NOT NULL, height INTEGER NOT NULL,
+    place INTEGER NOT NULL,            -- in the random order of the sample, from 0
+    usefulness REAL NOT NULL DEFAULT 0, why TEXT NOT NULL DEFAULT '',
+    version INTEGER NOT NULL DEFAULT 0,  -- grows with each change of the image, its tags or its boxes
+    done INTEGER NOT NULL DEFAULT 0      -- 1: a person saw the whole image, and every object of its tags has a box
+);
+CREATE TABLE tags (
+    image INTEGER NOT NULL REFERENCES images, class INTEGER NOT NULL REFERENCES classes,
+    state INTEGER NOT NULL, original INTEGER NOT NULL,  -- 1 present, 0 absent, -1 unknown
+    PRIMARY KEY (image, class)
+) WITHOUT ROWID;
+CREATE TABLE boxes (
+    id INTEGER PRIMARY KEY, image INTEGER NOT NULL REFERENCES images, class INTEGER NOT NULL REFERENCES classes,
+    x1 REAL NOT NULL, y1 REAL NOT NULL, x2 REAL NOT NULL, y2 REAL NOT NULL,
+    status TEXT NOT NULL DEFAULT 'open',
+    found_class INTEGER REFERENCES classes, found_x1 REAL, found_y1 REAL, found_x2 REAL, found_y2 REAL,
+    score REAL, precision REAL, usefulness REAL NOT NULL DEFAULT 0, why TEXT NOT NULL DEFAULT ''
+);
+CREATE INDEX boxes_of_image ON boxes (image);
+CREATE INDEX boxes_of_class ON boxes (class, status);
+CREATE TABLE actions (
+    number INTEGER PRIMARY KEY AUTOINCREMENT, id TEXT NOT NULL UNIQUE,  -- made by the client: the same one is applied once
+    reviewer TEXT NOT NULL, time TEXT NOT NULL, kind TEXT NOT NULL,
+    changes TEXT NOT NULL,             -- JSON: the rows before and after, so that it can be undone and redone
+    undone INTEGER NOT NULL DEFAULT 0
+);
+CREATE TABLE leases (image INTEGER PRIMARY KEY REFERENCES images, reviewer TEXT NOT NULL, until REAL NOT NULL);
+"""
+
+
+@dataclass(frozen=True)
+class ReviewedImage:
+    """What people said about one image.
+
+    `boxes` (B, 4) of `classes` (B,) are right: accepted, corrected or drawn. `rejected` (R, 4) of `rejected_classes` (R,) are
+    not objects of their class. `tags` are the states that a person changed, by class index. `done` means that every object of
+    the image's tags has its box.
+    """
+
+    boxes: np.ndarray
+    classes: np.ndarray
+    rejected: np.ndarray
+    rejected_classes: np.ndarray
+    tags: dict[int, int] = field(default_factory=dict)
+    done: bool = False
+
+
+def read_reviewed(store: str | Path, classes: Sequence[str]) -> dict[str, ReviewedImage]:
+    """Return by name the images of a store about which anybody said anything, with classes as numbered in `classes`.
+
+    The file is only read. One that is missing, damaged or of other classes is a `DataError`.
+    """
+    path = Path(store)
+    numbers = {name: number for number, name in enumerate(classes)}
+    with opened(path) as file:
+        names = dict(file.execute("SELECT id, name FROM classes"))
+        strangers = sorted(set(names.values()) - numbers.keys())
+        if strangers:
+            raise DataError(
+                f"{path}: was reviewed with the class '{strangers[0]}', which the images are not tagged with. "
+                "Give the data set that was reviewed."
+            )
+        own = {key: numbers[name] for key, name in names.items()}
+        found: dict[int, list[list[Any]]] = {}
+        boxes = "SELECT image, status, class, x1, y1, x2, y2, found_class, found_x1, found_y1, found_x2, found_y2 FROM boxes"
+        for image, *row in file.execute(f"{boxes} WHERE status != ? ORDER BY id", (OPEN,)):
+            found.setdefault(image, []).append(row)
+        tags: dict[int, dict[int, int]] = {}
+        for image, number, state in file.execute("SELECT image, class, state FROM tags WHERE state != original"):
+            tags.setdefault(image, {})[own[number]] = state
+        said = file.execute("SELECT id, name, done FROM images ORDER BY id").fetchall()
+    return {
+        name: _reviewed(found.get(key, []), own, tags.get(key, {}), bool(done))
+        for key, name, done in said
+        if done or key in found or key in tags
+    }
+
+
+def _reviewed(rows: list[list[Any]], own: dict[int, int], tags: dict[int, int], done: bool) -> ReviewedImage:
+    right = [row for row in rows if row[0] in (RIGHT, CORRECTED, DRAWN)]
+    wrong = [
+        row for row in rows if row[0] == WRONG or (row[0] == CORRECTED and row[6] is not None and row[1] != row[6])
+    ]
+    return ReviewedImage(
+        boxes=np.array([row[2:6] for row in right], np.float32).reshape(-1, 4),
+        classes=np.array([own[row[1]] for row in right], np.int64),
+        rejected=np.array([row[7:11] if row[6] is not None else row[2:6] for row in wrong], np.float32).reshape(-1, 4),
+        rejected_classes=np.array([own[row[6] if row[6] is not None else row[1]] for row in wrong], np.int64),
+        tags=tags,
+        done=done,
+    )
+
+
+@contextmanager
+def opened(path: Path) -> Iterator[sqlite3.Connection]:
+    """Yield a store that is open for reading alone; a file that is not one is a `DataError`."""
+    if not path.is_file():
+        raise DataError(f"{path}: there is no such store. `dpl review` makes one.")
+    try:
+        with closing(sqlite3.connect(f"{path.resolve().as_uri()}?mode=ro", uri=True)) as file:
+            version = file.execute("PRAGMA user_version").fetchone()[0]
+            if version != VERSION:
+                raise DataError(
+                    f"{path}: is a store of version {version}; wanted {VERSION}. Use the dpl that wrote it."
+                )
+            yield file
+    except (sqlite3.DatabaseError, json.JSONDecodeError) as error:
+        raise DataError(f"{path}: is not a store of `dpl review` ({error}). Give the file it wrote.") from None
