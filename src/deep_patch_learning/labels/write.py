@@ -3,13 +3,13 @@
 import hashlib
 import json
 import os
-import shutil
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from deep_patch_learning.common.atomic_files import folder_written_whole, sweep
 from deep_patch_learning.common.errors import DataError, did_you_mean
 from deep_patch_learning.data.dataset import TaggedImages
 from deep_patch_learning.inference.prediction import Prediction
@@ -37,8 +37,13 @@ class LabelTarget:
     model_version: str = "deep-patch-learning"
 
     def check(self) -> None:
-        """Raise `DataError` for an unknown format or a folder that may not be written, before predictions take hours."""
+        """Raise `DataError` for an unknown format or a folder that may not be written, before predictions take hours.
+
+        What a killed process left beside the folder is removed.
+        """
         check_format(self.format)
+        target = Path(self.folder).resolve()
+        sweep(target.parent, target.name)
         check_folder(self.folder)
 
 
@@ -137,34 +142,17 @@ def _whole(folder: Path) -> Iterator[Path]:
     """Yield a hidden folder to write into; at the end it is renamed to `folder`, and on any error removed."""
     check_folder(folder)
     target = folder.resolve()
-    partial = target.with_name(f".{target.name}.{os.getpid()}.partial")
     new_parents = [parent for parent in target.parents if not parent.exists()]  # deepest first
     try:
-        partial.mkdir(parents=True)
-        yield partial
-        _put(partial, target)
+        with folder_written_whole(target) as partial:
+            yield partial
     except BaseException as error:
-        shutil.rmtree(partial, ignore_errors=True)
         for parent in new_parents:
             with suppress(OSError):
                 parent.rmdir()
         if isinstance(error, OSError):
             raise _cannot_be_written(folder, error) from None
         raise
-
-
-def _put(partial: Path, target: Path) -> None:
-    """Rename `partial` to `target`; labels that were there are removed, or restored if that fails."""
-    before = target.with_name(f".{target.name}.{os.getpid()}.before")
-    try:
-        if target.exists():
-            target.rename(before)
-        partial.rename(target)
-    except BaseException:
-        if before.exists() and not target.exists():
-            before.rename(target)
-        raise
-    shutil.rmtree(before, ignore_errors=True)
 
 
 def _cannot_be_written(folder: Path, error: OSError) -> DataError:
