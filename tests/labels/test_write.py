@@ -216,7 +216,7 @@ left = int(sys.argv[2])
 def hook(event, arguments):
     global left
     left -= event == "os.rename"
-    if left == 0:
+    if left == 0 and event == "os.rename":
         os.kill(os.getpid(), signal.SIGKILL)
 if sys.argv[3] == "renames":
     atomic_files._in_one_step = lambda part, folder: False

@@ -68,6 +68,11 @@ def part_of(path: Path) -> Path:
     return path.with_name(f".{shortened(path.name)}.{os.getpid()}.dpl-part")
 
 
+def is_temporary(path: Path) -> bool:
+    """Return whether a file or folder has a temporary name of this module."""
+    return _TEMPORARY.fullmatch(path.name) is not None
+
+
 def shortened(name: str) -> str:
     """Return a name without the end that a file system may not have room for."""
     return os.fsdecode(os.fsencode(name)[:LONGEST_NAME])
