@@ -27,7 +27,7 @@ from typing import BinaryIO, overload
 import numpy as np
 
 from deep_patch_learning.common.errors import DataError, DplError
-from deep_patch_learning.data.images import read_image, single_threaded_opencv
+from deep_patch_learning.data.images import must_be_regular, read_image, single_threaded_opencv
 from deep_patch_learning.patches.cache_files import claims_in, pack_record, read_count, read_record, records
 from deep_patch_learning.patches.generator import PatchGenerator
 
@@ -342,6 +342,7 @@ class CachedPatches(Sequence[np.ndarray]):
 def _digest_of(path: Path) -> bytes:
     """Return the digest of a file's content."""
     try:
+        must_be_regular(path)
         with path.open("rb") as file:
             return hashlib.file_digest(file, lambda: hashlib.blake2b(digest_size=16)).digest()
     except FileNotFoundError:
