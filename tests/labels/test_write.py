@@ -309,3 +309,13 @@ def test_the_quoted_messages_are_real(odd: tuple, tmp_path: Path, monkeypatch: p
     messages.append(str(caught.value))
     messages.append(str(write._cannot_be_written(Path("labels"), OSError(errno.ENOSPC, os.strerror(errno.ENOSPC)))))
     assert all(message in page for message in messages)
+
+
+@pytest.mark.parametrize("format", FORMATS)
+def test_a_class_that_a_format_cannot_hold_is_named_before_the_first_prediction(tmp_path: Path, format: str) -> None:
+    target = LabelTarget(tmp_path / "out", format)
+    if format in ("voc", "label-studio"):
+        with pytest.raises(DataError, match="XML cannot hold that name"):
+            target.check(["bus", "a\x1fb"])
+    else:
+        target.check(["bus", "a\x1fb"])

@@ -22,7 +22,7 @@ from deep_patch_learning.patches.prepare import Prepared, prepare
 from deep_patch_learning.recipe.build import recipe_optimiser, recipe_patches
 from deep_patch_learning.recipe.presets import paper
 from deep_patch_learning.recipe.recipe import Recipe
-from deep_patch_learning.runs.checkpoint import read_checkpoint
+from deep_patch_learning.runs.checkpoint import read_checkpoint, restore_network
 from deep_patch_learning.runs.folder import RunFolder
 from deep_patch_learning.training.fit import train_prepared
 
@@ -552,3 +552,21 @@ def test_filled_layers_are_listed_in_the_run(small_run: Path) -> None:
     assert listed["source"] == "shipped"
     assert "backbone.body.0" in listed["filled"]
     assert "discovery.patch_classifier" in listed["new"]
+
+
+def test_equal_states_are_equal_files(small_run: Path, small_prepared: Prepared, small_recipe: Recipe, tmp_path: Path) -> None:
+    made = trainer(small_prepared, small_recipe, tmp_path / "run")
+    contents = set()
+    for _ in range(6):  # by chance two keys have the same order half of the time
+        made.save()
+        contents.add(made.run.checkpoint.read_bytes())
+    assert len(contents) == 1
+
+
+def test_weights_of_another_network_are_named_in_one_line(small_run: Path, tmp_path: Path) -> None:
+    network, path = torch.nn.Linear(2, 3), tmp_path / "weights.safetensors"
+    with pytest.raises(RunError) as found:
+        restore_network(network, {"network.weight": torch.ones(4, 4), "network.bias": torch.ones(4)}, path)
+    assert "size mismatch for weight" in str(found.value)
+    assert "(2 differences in all)" in str(found.value)
+    assert "\n" not in str(found.value)

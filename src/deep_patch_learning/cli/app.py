@@ -44,6 +44,8 @@ from deep_patch_learning.cli.training import research, training
 from deep_patch_learning.common.devices import keep_memory
 from deep_patch_learning.common.errors import DplError, SettingError, did_you_mean, in_one_line
 
+STOPPED = "dpl: stopped. What is written is whole; repeat the command to go on."
+
 
 class Commands(TyperGroup):
     """Commands in the order in which they are used; a misspelt command or choice gets a hint."""
@@ -67,7 +69,7 @@ class Commands(TyperGroup):
             hint = did_you_mean(wrong[1], re.findall(r"'(.*?)'", wrong[2]))
             raise SettingError(f"{option} {wrong[1]}: not known.{hint}") from None
         except KeyboardInterrupt:
-            print("dpl: stopped. What is written is whole; repeat the command to go on.", file=sys.stderr)
+            print(STOPPED, file=sys.stderr)
             raise
         except BrokenPipeError:  # such as `dpl predict photos | head`: end as other programs do
             os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # nothing is left to be flushed
@@ -409,6 +411,7 @@ def main() -> None:
 
 
 def _ended(*_: Any) -> None:
+    print(STOPPED, file=sys.stderr)
     sys.exit(128 + signal.SIGTERM)
 
 

@@ -32,8 +32,12 @@ class SafeConsole(Console):
         for text, style, control in super().render(renderable, options):
             yield Segment(text if control else _UNSEEN.sub("\ufffd", text), style, control)
 
+    def on_broken_pipe(self) -> None:
+        """Leave it to the command, as `print` does, where rich would end the program with status 1."""
+        raise BrokenPipeError
+
     @property
-    def size(self) -> ConsoleDimensions:
+    def size(self) -> ConsoleDimensions:  # type: ignore[misc]  # nothing sets it
         """The columns and lines of the terminal."""
         width, height = super().size
         return ConsoleDimensions(max(width, self._narrowest), height)

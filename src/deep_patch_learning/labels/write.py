@@ -3,7 +3,7 @@
 import hashlib
 import json
 import os
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -17,7 +17,7 @@ from deep_patch_learning.labels.coco import write_coco
 from deep_patch_learning.labels.label_studio import write_label_studio
 from deep_patch_learning.labels.links import file_part, image_root, turned
 from deep_patch_learning.labels.select import LabelRule, LabelSet, select, summary
-from deep_patch_learning.labels.voc import write_voc
+from deep_patch_learning.labels.voc import refuse_unwritable, write_voc
 from deep_patch_learning.labels.yolo import write_yolo
 
 MANIFEST = "dpl-labels.json"  # the counts, and a digest that shows whether the folder has changed since
@@ -36,12 +36,14 @@ class LabelTarget:
     split: str | None = None
     model_version: str = "deep-patch-learning"
 
-    def check(self) -> None:
-        """Raise `DataError` for an unknown format or a folder that may not be written, before predictions take hours.
+    def check(self, classes: Sequence[str] = ()) -> None:
+        """Raise `DataError` for what cannot be written before predictions take hours: an unknown format, a class, the folder.
 
         What a killed process left beside the folder is removed.
         """
         check_format(self.format)
+        if self.format in IN_XML:
+            refuse_unwritable(classes)
         target = Path(self.folder).resolve()
         sweep(target.parent, target.name)
         check_folder(self.folder)
@@ -54,6 +56,7 @@ FORMATS: dict[str, Callable[[LabelTarget, LabelSet, Path], list[str]]] = {
     "yolo": lambda target, labels, partial: write_yolo(labels, partial),
     "label-studio": lambda target, labels, partial: write_label_studio(labels, partial, target.model_version),
 }
+IN_XML = ("voc", "label-studio")  # which cannot hold every name of a class
 
 
 def write_labels(

@@ -4,6 +4,7 @@ Settings have flat and dotted names, and some had others in earlier versions; va
 """
 
 import dataclasses
+import json
 import math
 import tomllib
 from dataclasses import dataclass, field, fields
@@ -83,6 +84,12 @@ def checked(values: dict[str, Any], source: str) -> dict[str, Any]:
             raise SettingError(
                 f"{source}: {name} = {value!r} should be a {type(default).__name__}, such as {default!r}."
             )
+        if any(
+            "\ud800" <= letter <= "\udfff"
+            for text in (value if isinstance(value, tuple) else (value,))
+            for letter in str(text)
+        ):
+            raise SettingError(f"{source}: {name} = {value!r} holds letters that are not UTF-8. Give another text.")
         known[name] = RENAMED_VALUES.get((name, value), value)
     return known
 
@@ -121,7 +128,7 @@ def toml(value: Any) -> str:
     if isinstance(value, bool):
         return "true" if value else "false"
     if isinstance(value, str):
-        return '"' + value.replace("\\", "\\\\").replace('"', '\\"') + '"'
+        return json.dumps(value, ensure_ascii=False).replace("\x7f", "\\u007f")
     if isinstance(value, tuple):
         return "[" + ", ".join(toml(item) for item in value) + "]"
     return repr(value)
