@@ -40,8 +40,8 @@ FILES = {
     "bbox of 10**400": ("t.json", COCO % (1, f"[0, 0, {HUNDREDS}, 1]"), "annotations[0]: found [0, 0, 10000"),
     "image id of 10**400": ("t.json", COCO % (HUNDREDS, "[0, 0, 1, 1]"), "image_id 1000000000"),
     "image id of 10**5000": ("t.json", COCO % (THOUSANDS, "[0, 0, 1, 1]"), "holds a number of thousands of digits"),
-    "nested bbox": ("t.json", COCO % (1, NESTED), "annotations[0]: found [[[...]]], wanted a bbox"),
-    "nested tags": ("t.jsonl", f'{{"image": "a.jpg", "tags": {NESTED}}}', "'tags' is [[[...]]], wanted"),
+    "nested bbox": ("t.json", COCO % (1, NESTED), "annotations[0]: found [[[[...]]]], wanted a bbox"),
+    "nested tags": ("t.jsonl", f'{{"image": "a.jpg", "tags": {NESTED}}}', "'tags' is [[[[...]]]], wanted"),
     "nested without end": ("t.json", "[" * 100_000, "nested too deep"),
 }
 
