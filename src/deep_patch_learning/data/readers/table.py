@@ -62,7 +62,7 @@ def parse_json(text: str, path: Path, line: int | None = None) -> Any:
     except RecursionError:
         raise DataError(f"{path}: the JSON is nested too deep. Fix the file.") from None
     except ValueError:  # what Python refuses to convert, since it would take long
-        place = path if line is None else f"{path}, line {line}"
+        place = f"{path}" if line is None else f"{path}, line {line}"
         raise DataError(f"{place}: holds a number of thousands of digits. Fix the file.") from None
     finally:
         if collecting:
