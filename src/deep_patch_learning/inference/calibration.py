@@ -157,9 +157,7 @@ def read_calibration(path: Path, classes: Sequence[str]) -> Calibration | None:
     except (ValueError, KeyError, TypeError) as error:
         raise RunError(f"{path}: is damaged ({type(error).__name__}: {error}). {again}") from None
     if found.classes != tuple(classes):
-        raise RunError(
-            f"{path}: is of the classes {short([*found.classes])}, the run has {short([*classes])}. {again}"
-        )
+        raise RunError(f"{path}: is of the classes {short([*found.classes])}, the run has {short([*classes])}. {again}")
     return found
 
 
