@@ -1,11 +1,11 @@
-"""Fifty images of VOC 2007 val with the boxes of the shipped model, looked at by a person and counted by kind of mistake.
+"""Fifty images of VOC 2007 val with the boxes of the shipped model, judged by eye and counted by kind of mistake.
 
     python benchmarks/shipped_mistakes.py draw VOC2007 --out FOLDER
     python benchmarks/shipped_mistakes.py count
 
 `draw` chooses the images (fixed seed), draws every box that the model shows, numbered, on sheets of nine, writes one sheet of
-all to docs/images/shipped_mistakes.jpg and lists each box and each tag without one in FOLDER/shown.csv. A person then fills its
-column `kind`; what was filled in is results/shipped_mistakes_judged.csv. `count` writes results/shipped_mistakes.csv from it.
+all to docs/images/shipped_mistakes.jpg and lists each box and each tag without one in FOLDER/shown.csv. Its column `kind` is
+then filled in by eye; that is results/shipped_mistakes_judged.csv. `count` writes results/shipped_mistakes.csv from it.
 """
 
 import argparse
@@ -81,7 +81,7 @@ def sheet_of(drawn: list[tuple[Image.Image, str]], columns: int, side: int) -> I
 
 
 def count(options: argparse.Namespace) -> None:
-    """Count what a person wrote down, by kind."""
+    """Count what was judged, by kind."""
     with JUDGED.open() as file:
         judged = list(csv.DictReader(file))
     kinds = Counter(row["kind"] for row in judged)

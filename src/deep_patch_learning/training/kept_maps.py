@@ -1,7 +1,8 @@
 """The maps of a frozen backbone, computed once for each image, scale and flip and kept in memory.
 
 A frozen backbone gives the same maps each time, and on a CPU it takes most of a training's time. What changes from sample to
-sample, the patches drawn and the regions erased, acts on the maps. They are kept in 8 bits: 0.75 MB for 448 pixels of Lite0. A map that is not kept, because the memory allowed is full, is rounded too, so that what a run learns does not depend on the
+sample, the patches drawn and the regions erased, acts on the maps. They are kept in 8 bits: 0.75 MB for 448 pixels of Lite0.
+A map that is not kept, because the memory allowed is full, is rounded too, so that what a run learns does not depend on the
 memory, or on when it was resumed.
 """
 
