@@ -117,7 +117,7 @@ class Trainer:
         self.images = ImageStore(images, self.fabric.device)
         rounded = recipe.data.shapes
         shapes = [shape_of(*size, rounded) for size in self.images.sizes] if rounded else None
-        self.plan = SamplePlan(len(images), recipe, shapes)
+        self.plan = SamplePlan(len(images), recipe, shapes, self.entries())
         self.ranks.check(len(self.plan.micro_batches_of(0)))
         plan = recipe.optimiser
         keeps = plan.keep_maps and plan.freeze_backbone and isinstance(self.bare, DeepPatchNet)
@@ -250,6 +250,10 @@ class Trainer:
         labels = self.labels[[sample.image for sample in samples]]
         planned = Planned(number, 0, len(layout.patches), 0, len(samples))
         return MicroBatch(_pinned(layout, self.fabric.device), labels, samples, planned)
+
+    def entries(self) -> Sequence[int] | None:
+        """Return the images of an epoch where some are shown several times; None: each once."""
+        return None
 
     def patches_of(self, sample: Sample) -> np.ndarray:
         """Return the patches that a sample uses, in pixels of the image."""
