@@ -52,7 +52,7 @@ class Reader:
 
     def _judged(self, found: dict[str, Any]) -> Result:
         strange = [place for place in found["writes"] if not self._may(place)]
-        started = [what for what in found["started"] if "proposal_process" not in what]
+        started = [what for what in found["started"] if "patches.proposals" not in what]
         if strange or started:
             return Result(Outcome.LOST_OR_CHANGED, f"wrote to {strange}, started {started}")
         if found["peak"] > MEMORY:

@@ -5,7 +5,7 @@ from pathlib import Path
 
 from deep_patch_learning.common.errors import DplError
 
-TOLD = (DplError, OSError)  # what the command line says in one line
+CLEAN = (DplError, OSError)  # what the command line says in one line
 
 
 def images(path: Path) -> None:
@@ -15,7 +15,7 @@ def images(path: Path) -> None:
     for read in (image_size, problem, read_image, lambda place: read_image(place, enough=64)):
         try:
             read(path)
-        except TOLD:
+        except CLEAN:
             continue
     read_image(path)
 
@@ -81,7 +81,7 @@ def run_folder(folder: Path) -> None:
     for part in parts:
         try:
             part()
-        except TOLD as error:
+        except CLEAN as error:
             last = error
     if last is not None:
         raise last

@@ -1,6 +1,6 @@
 """The process that reads fuzzed inputs, one after another: a crash or a hang ends it alone, and it says what it saw.
 
-python worker.py reads lines `KIND PATH` from standard input and answers each with a line of JSON: `error` is empty, `told` for
+python worker.py reads lines `KIND PATH` from standard input and answers each with a line of JSON: `error` is empty, `clean` for
 what the command line says in one line, or `fault`; `said` is the message, `peak` the most memory in bytes since the line before,
 `writes` the paths that were written to, and `started` the programs that were started.
 """
@@ -59,16 +59,16 @@ def forget_peak() -> None:
 
 def answer(kind: str, path: Path, watch: Watch) -> dict[str, Any]:
     """Return what came of reading one input."""
-    from targets import TARGETS, TOLD
+    from targets import TARGETS, CLEAN
 
     watch.writes.clear()
     watch.started.clear()
     error, said = "", ""
     try:
         TARGETS[kind](path)
-    except TOLD as found:
+    except CLEAN as found:
         said = str(found)
-        error = "told"
+        error = "clean"
     except BaseException:
         error, said = "fault", traceback.format_exc()[-3000:]
     most = peak()

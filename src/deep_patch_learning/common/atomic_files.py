@@ -106,15 +106,15 @@ def fitting(value: Any, kind: type[Stored], place: str = "") -> Stored:
 
 
 def _fitting_one_of(value: Any, kinds: tuple[Any, ...], place: str) -> None:
-    told = []
+    misfits = []
     for kind in kinds:
         try:
             fitting(value, kind, place)
         except UnfitError as wrong:
-            told.append(wrong)
+            misfits.append(wrong)
         else:
             return
-    raise told[0]
+    raise misfits[0]
 
 
 def _fitting_plain(value: Any, kind: type, place: str) -> None:

@@ -12,7 +12,7 @@ from typing import Any, NotRequired, TypedDict
 
 import numpy as np
 
-from deep_patch_learning.common.atomic_files import read_json, write_whole
+from deep_patch_learning.common.atomic_files import fitting, read_json, write_whole
 from deep_patch_learning.common.errors import RunError, short
 from deep_patch_learning.data.dataset import PRESENT, UNKNOWN
 from deep_patch_learning.inference.prediction import Prediction, sigmoid
@@ -49,8 +49,7 @@ class _Stored(TypedDict):
     format: str
     classes: dict[str, _StoredClass]
     expected_calibration_error: _StoredErrors
-    images: NotRequired[int]
-    pictures: NotRequired[int]  # the name in earlier versions
+    images: NotRequired[int]  # under another key in earlier versions
 
 
 @dataclass(frozen=True)
@@ -132,7 +131,9 @@ class Calibration:
         slopes, biases, thresholds, positives = (
             np.array([row[key] for row in rows.values()]) for key in ("slope", "bias", "threshold", "positives")
         )
-        images = saved["images"] if "images" in saved else saved["pictures"]  # the key of earlier versions
+        images = fitting(
+            saved["images"] if "images" in saved else saved["pictures"], int
+        )  # the key of earlier versions
         about = images, errors["before"], errors["after"]
         lines = [[row["box_slope"], row["box_bias"]] for row in rows.values() if "box_slope" in row]
         return cls(tuple(rows), slopes, biases, thresholds, positives, *about, np.array(lines) if lines else None)

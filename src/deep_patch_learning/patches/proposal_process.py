@@ -1,7 +1,6 @@
 """Proposal files read in a process of their own: a crash, or memory and time without end, end that process alone.
 
-python -m deep_patch_learning.patches.proposal_process FILE RESULT is that process. It writes the boxes as arrays, and an error
-of its own as JSON on standard output with exit status 2.
+That process is `python -m deep_patch_learning.patches.proposals FILE RESULT MEMORY SECONDS`.
 """
 
 import json
@@ -21,6 +20,7 @@ try:
 except ImportError:  # not on this system: the process is still apart, but its memory has no limit
     resource = None  # type: ignore[assignment]
 
+READS = "deep_patch_learning.patches.proposals"
 MEMORY, MEMORY_PER_BYTE = 3 << 29, 12  # bytes of address space: 1.5 GiB, and so many for each byte of the file
 SECONDS, BYTES_PER_SECOND = 12, 1 << 20  # of the processor: so many, and one more for so many bytes of the file
 KINDS: dict[str, type[DplError]] = {kind.__name__: kind for kind in (DplError, DataError)}
@@ -33,7 +33,7 @@ def parsed_apart(path: Path) -> dict[str, np.ndarray]:
     with tempfile.TemporaryDirectory(prefix="dpl-proposals-") as folder:
         result = Path(folder) / "boxes.npz"
         # -P: the folder in which the user works is not searched for modules
-        command = [sys.executable, "-P", "-m", __name__, str(path), str(result), str(memory), str(seconds)]
+        command = [sys.executable, "-P", "-m", READS, str(path), str(result), str(memory), str(seconds)]
         try:
             done = subprocess.run(
                 command,
@@ -46,8 +46,8 @@ def parsed_apart(path: Path) -> dict[str, np.ndarray]:
         except subprocess.TimeoutExpired:
             raise DataError(_too_much(path, f"{10 * seconds} s")) from None
         if done.returncode == 2:
-            told = json.loads(done.stdout)
-            raise KINDS[told["kind"]](told["said"])
+            answer = json.loads(done.stdout)
+            raise KINDS[answer["kind"]](answer["said"])
         if done.returncode:
             raise DataError(_died(path, done.returncode, done.stderr, seconds))
         with np.load(result, allow_pickle=False) as content:
@@ -75,25 +75,11 @@ def _died(path: Path, status: int, errors: bytes, seconds: int) -> str:
     return f"{path}: the process that reads it failed ({last[0]}). Download the file again."
 
 
-def main(path: str, result: str, memory: str, seconds: str) -> int:
-    """Read a proposal file with limits and write its boxes; return the exit status."""
-    from deep_patch_learning.patches.proposals import parse_proposals
-
-    if resource is not None:
-        for kind, value in ((resource.RLIMIT_AS, int(memory)), (resource.RLIMIT_CPU, int(seconds))):
-            hard = resource.getrlimit(kind)[1]
-            resource.setrlimit(kind, (value if hard == resource.RLIM_INFINITY else min(value, hard), hard))
-        resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
-    try:
-        found = parse_proposals(path)
-    except DplError as error:
-        print(json.dumps({"kind": "DataError" if isinstance(error, DataError) else "DplError", "said": str(error)}))
-        return 2
-    names = np.frombuffer(json.dumps(list(found)).encode(), np.uint8)
-    boxes = np.concatenate([np.zeros((0, 4), np.uint16), *found.values()])
-    np.savez(result, names=names, boxes=boxes, ends=np.cumsum([len(own) for own in found.values()], dtype=np.int64))
-    return 0
-
-
-if __name__ == "__main__":
-    sys.exit(main(*sys.argv[1:]))
+def limit_this_process(memory: int, seconds: int) -> None:
+    """Let this process take at most so many bytes of address space and seconds of the processor, and leave no core file."""
+    if resource is None:
+        return
+    for kind, value in ((resource.RLIMIT_AS, memory), (resource.RLIMIT_CPU, seconds)):
+        hard = resource.getrlimit(kind)[1]
+        resource.setrlimit(kind, (value if hard == resource.RLIM_INFINITY else min(value, hard), hard))
+    resource.setrlimit(resource.RLIMIT_CORE, (0, 0))

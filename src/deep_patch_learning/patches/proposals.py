@@ -1,6 +1,8 @@
 """Proposal files as patches: those of Fast R-CNN (`.mat`), of Detectron (`.pkl`) and numpy's (`.npz`)."""
 
+import json
 import pickle
+import sys
 import zipfile
 from collections.abc import Sequence
 from pathlib import Path
@@ -285,3 +287,26 @@ class _Plain:
 
 
 READERS = {".mat": _read_mat, ".pkl": _read_pkl, ".npz": _read_npz}  # as in `PROPOSAL_SUFFIXES`
+
+
+def main(path: str, result: str, memory: str, seconds: str) -> int:
+    """Parse a proposal file with limits and write its boxes into `result`; an error is JSON on standard output.
+
+    Return the exit status.
+    """
+    from deep_patch_learning.patches.proposal_process import limit_this_process
+
+    limit_this_process(int(memory), int(seconds))
+    try:
+        found = parse_proposals(path)
+    except DplError as error:
+        print(json.dumps({"kind": "DataError" if isinstance(error, DataError) else "DplError", "said": str(error)}))
+        return 2
+    names = np.frombuffer(json.dumps(list(found)).encode(), np.uint8)
+    boxes = np.concatenate([np.zeros((0, 4), np.uint16), *found.values()])
+    np.savez(result, names=names, boxes=boxes, ends=np.cumsum([len(own) for own in found.values()], dtype=np.int64))
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(*sys.argv[1:]))
