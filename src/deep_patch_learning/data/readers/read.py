@@ -59,8 +59,8 @@ def read_tags(path: str | Path, split: str | Path | None = None, classes: Sequen
     The kind is recognised from `path`: a VOC folder (or a VOCdevkit with one inside), a COCO json, a CSV, a folder
     per class, JSON lines, or an export of Label Studio or CVAT. `split` is a VOC list (`train`, `val`, ...), a value of
     the CSV's or JSON lines' `split`, a CVAT subset, a first-level folder, or, for every kind, a text file with one image
-    name per line; None takes all images (VOC: `trainval` where there is one). `classes` fixes the classes and their order, and a tag outside them raises
-    `DataError`; when None they are all classes of the data set, whatever the split.
+    name per line; None takes all images (VOC: `trainval` where there is one). `classes` fixes the classes and their order,
+    and a tag outside them raises `DataError`; when None they are all classes of the data set, whatever the split.
     """
     kind, place = recognise(path)
     wanted = None if split is None else str(split)
