@@ -20,7 +20,7 @@ def backend(
     port: int = 9090,
     device: str = "auto",
 ) -> None:
-    """Serve a model to Label Studio until it is stopped: a run folder, a model, or None for the shipped model.
+    """Return when the server of a model for Label Studio was stopped: a run folder, a model, or None for the shipped one.
 
     `images` is Label Studio's document root; files outside it are never read. Beyond this machine (`host` other than 127.0.0.1)
     the environment variable DPL_BACKEND_PASSWORD must hold a password, for the user `dpl`.

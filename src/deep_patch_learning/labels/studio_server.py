@@ -67,7 +67,7 @@ class Backend:
         return {"results": results, "model_version": self.version}
 
     def webhook(self, asked: dict[str, Any]) -> dict[str, Any]:
-        """Return that an event was heard. Nothing is trained by it: export the annotations and run `dpl train`."""
+        """Return that an event arrived. Nothing is trained by it: export the annotations and run `dpl train`."""
         return {"result": "nothing to do", "action": str(asked.get("action", ""))[:80]}
 
 
