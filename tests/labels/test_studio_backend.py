@@ -79,6 +79,7 @@ def test_health_setup_webhook_and_versions(client: httpx.Client) -> None:
     heard = client.post("/webhook", json={"action": "ANNOTATION_CREATED", "annotation": {}, "project": {}})
     assert heard.status_code == 201
     assert client.get("/versions").json() == {"versions": ["small"]}
+    assert client.get("/metrics").json() == {}
 
 
 def test_predictions_are_those_of_the_model(client: httpx.Client, model: dpl.Model, small_world: Path) -> None:

@@ -40,6 +40,10 @@ class Backend:
         """Return the versions of the model that there are."""
         return {"versions": [self.version]}
 
+    def metrics(self) -> dict[str, Any]:
+        """Return nothing: no metric is kept."""
+        return {}
+
     def setup(self, asked: dict[str, Any]) -> dict[str, Any]:
         """Return the model's version, if the labelling page asks for something that it can give."""
         page_of(asked.get("schema"), self.model.classes)
@@ -107,7 +111,7 @@ def backend_app(backend: Backend, password: str | None = None) -> Any:
     for path in ("/", "/health"):
         get(path, backend.health)
     get("/versions", backend.versions)
-    get("/metrics", dict)
+    get("/metrics", backend.metrics)
     post("/setup", backend.setup)
     post("/predict", backend.predict)
     post("/webhook", backend.webhook, 201)
