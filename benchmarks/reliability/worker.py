@@ -59,7 +59,7 @@ def forget_peak() -> None:
 
 def answer(kind: str, path: Path, watch: Watch) -> dict[str, Any]:
     """Return what came of reading one input."""
-    from targets import TARGETS, CLEAN
+    from targets import CLEAN, TARGETS
 
     watch.writes.clear()
     watch.started.clear()
