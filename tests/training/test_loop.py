@@ -554,7 +554,9 @@ def test_filled_layers_are_listed_in_the_run(small_run: Path) -> None:
     assert "discovery.patch_classifier" in listed["new"]
 
 
-def test_equal_states_are_equal_files(small_run: Path, small_prepared: Prepared, small_recipe: Recipe, tmp_path: Path) -> None:
+def test_equal_states_are_equal_files(
+    small_run: Path, small_prepared: Prepared, small_recipe: Recipe, tmp_path: Path
+) -> None:
     made = trainer(small_prepared, small_recipe, tmp_path / "run")
     contents = set()
     for _ in range(6):  # by chance two keys have the same order half of the time

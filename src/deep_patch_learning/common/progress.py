@@ -36,8 +36,8 @@ class SafeConsole(Console):
         """Leave it to the command, as `print` does, where rich would end the program with status 1."""
         raise BrokenPipeError
 
-    @property
-    def size(self) -> ConsoleDimensions:  # type: ignore[misc]  # nothing sets it
+    @property  # type: ignore[misc]  # nothing sets it
+    def size(self) -> ConsoleDimensions:
         """The columns and lines of the terminal."""
         width, height = super().size
         return ConsoleDimensions(max(width, self._narrowest), height)

@@ -166,4 +166,4 @@ def test_weights_that_cannot_be_fetched_name_the_offline_choices(monkeypatch: py
 def test_tensors_without_names_are_refused(tmp_path: Path) -> None:
     torch.save({1: torch.ones(2)}, tmp_path / "numbers.pth")
     with pytest.raises(ModelError, match="its tensors have no names"):
-        weights_of(tmp_path / "numbers.pth")
+        build_network(Recipe.of(backbone="alexnet", weights=str(tmp_path / "numbers.pth")), 3)
