@@ -3,9 +3,9 @@
     python benchmarks/review_interval.py VOC2007
 
 The boxes are those of the tags of VOC 2007 val, one for each tag. A box is right as often as the CorLoc of its class says
-(`results/voc2007_per_class.csv`, the network with both heads), and boxes of one image are right or wrong together more often than
-by chance: the logit of each image is shifted by a normal number of standard deviation 1. In each review all boxes are drawn anew and
-the first images of a random order are judged. Writes results/review_interval.csv.
+(`results/voc2007_per_class.csv`, the network with both heads), and boxes of one image are right or wrong together more often
+than by chance: the logit of each image is shifted by a normal number of standard deviation 1. In each review all boxes are drawn
+anew, and the first images of a random order are judged. Writes results/review_interval.csv.
 """
 
 import argparse
@@ -30,8 +30,12 @@ TOGETHER = 1.0
 def rates(classes: tuple[str, ...]) -> np.ndarray:
     """Return the share of right boxes of each class, from the measured CorLoc."""
     with (RESULTS / "voc2007_per_class.csv").open(newline="") as file:
-        measured = {row["class"]: float(row["CorLoc"]) / 100 for row in csv.DictReader(file) if row["CorLoc"]}
-    return np.array([measured[name] for name in classes])
+        rows = [row for row in csv.DictReader(file) if row["row"] == "both heads" and row["measured_on"] == "val"]
+    measured = [
+        [float(row["value"]) / 100 for row in rows if row["class"] == name and row["measure"] == "CorLoc"]
+        for name in classes
+    ]
+    return np.array([np.mean(values) for values in measured])
 
 
 def drawn_right(random: np.random.Generator, images: np.ndarray, likely: np.ndarray) -> np.ndarray:

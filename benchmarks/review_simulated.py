@@ -23,7 +23,6 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from review_curve import draw
 
 import deep_patch_learning as dpl
 from deep_patch_learning.common.atomic_files import write_whole
@@ -43,6 +42,7 @@ from deep_patch_learning.labels.usefulness import review_order, usefulness
 from deep_patch_learning.patches.prepare import Prepared, prepare
 from deep_patch_learning.recipe.choose import seed_numbers
 from kept_maps import keep_maps
+from review_curve import draw
 from rows import RESULTS, write_rows
 
 PICTURE = Path(__file__).parent.parent / "docs" / "images" / "review_simulated.svg"
