@@ -66,11 +66,16 @@ def choose(voc: Path, listing: Path, train: int, val: int) -> None:
 
 def truth_of(voc: Path, split: str, images: TaggedImages) -> list[TrueBoxes]:
     """Return VOC's true boxes of the photos, by their files, with classes as numbered in `images`."""
-    whole = read_tags(voc, split, classes=images.classes)
+    whole = read_tags(voc, split)
     truth = read_truth(voc, whole)
     assert truth is not None
+    number = np.array([images.classes.index(name) if name in images.classes else -1 for name in whole.classes])
     of_file = {path.name: one for path, one in zip(whole.paths, truth, strict=True)}
-    return [of_file[path.name] for path in images.paths]
+    found = []
+    for one in (of_file[path.name] for path in images.paths):
+        there = number[one.classes] >= 0
+        found.append(TrueBoxes(one.boxes[there], number[one.classes[there]], one.difficult[there]))
+    return found
 
 
 def judged(found: LabelledImage, truth: TrueBoxes) -> list[tuple[int, str, np.ndarray, np.ndarray]]:
