@@ -1,6 +1,5 @@
 """A measured run -> the page: what it shows, how much of it, in which words, and whether its images were trained on."""
 
-import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import date
@@ -286,7 +285,7 @@ def _settings(run: RunFolder) -> dict[str, str]:
 
 
 def _versions(run: RunFolder) -> dict[str, str]:
-    return json.loads(run.versions.read_text(encoding="utf-8")) if run.versions.exists() else {}
+    return run.read_versions()
 
 
 def _plain(value: Any) -> str:
