@@ -25,7 +25,7 @@ TABLES = {
     "how-it-works.md": 1,
     "labels.md": 2,
     "quickstart.md": 1,
-    "better-boxes.md": 4,
+    "better-boxes.md": 6,
     "shipped-model.md": 2,
     "MODEL_CARD.md": 2,
 }

@@ -10,10 +10,11 @@ from collections.abc import Iterator, Sequence
 from contextlib import closing, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
+from deep_patch_learning.common.boxes import box_iou
 from deep_patch_learning.common.errors import DataError
 
 VERSION = 1  # of the tables, SQLite's `user_version`
@@ -26,6 +27,7 @@ STATUSES = (OPEN, RIGHT, WRONG, CORRECTED, DRAWN)
 
 SCHEMA = """
 CREATE TABLE meta (key TEXT PRIMARY KEY, value TEXT NOT NULL) WITHOUT ROWID;  -- values are JSON
+-- `sample`: {class name: n}, the boxes of the class in the images at places below n are the random sample
 CREATE TABLE classes (id INTEGER PRIMARY KEY, name TEXT NOT NULL UNIQUE);
 CREATE TABLE images (
     id INTEGER PRIMARY KEY, name TEXT NOT NULL UNIQUE, path TEXT NOT NULL, width INTEGER NOT NULL, height INTEGER NOT NULL,
@@ -73,6 +75,53 @@ class ReviewedImage:
     rejected_classes: np.ndarray
     tags: dict[int, int] = field(default_factory=dict)
     done: bool = False
+
+
+UNJUDGED = -1
+RIGHT_IOU = 0.5  # of a found box with the one it was corrected to, from which it was right
+
+
+class Judged(NamedTuple):
+    """All boxes (B,) that a model found and what is known of them.
+
+    `images` and `classes` (of the found box) are indices, `places` the place of a box's image in the random order, `right` 1 or
+    0 for a box that was judged and `UNJUDGED` for one that was not. `sample` (C,) is how many places of that order were handed
+    out to be judged, for each class: boxes that were judged beyond are known, but they were not drawn at random.
+    """
+
+    images: np.ndarray
+    classes: np.ndarray
+    places: np.ndarray
+    right: np.ndarray
+    sample: np.ndarray
+
+
+def judged_boxes(file: sqlite3.Connection, classes: Sequence[str]) -> Judged:
+    """Return what a store knows of the boxes that were found, with classes as numbered in `classes`.
+
+    A found box is right where a person said so, or corrected it to a box of its class with an IoU of at least `RIGHT_IOU`.
+    """
+    numbers = {name: number for number, name in enumerate(classes)}
+    own = {key: numbers[name] for key, name in file.execute("SELECT id, name FROM classes")}
+    columns = "image, place, status, found_class, class, x1, y1, x2, y2, found_x1, found_y1, found_x2, found_y2"
+    found = "FROM boxes JOIN images ON images.id = boxes.image WHERE found_class IS NOT NULL ORDER BY boxes.id"
+    rows = file.execute(f"SELECT {columns} {found}").fetchall()
+    right = np.full(len(rows), UNJUDGED)
+    for row, (_, _, status, before, now, *corners) in enumerate(rows):
+        if status == CORRECTED:
+            moved, first = np.array(corners, np.float64).reshape(2, 1, 4)
+            right[row] = before == now and box_iou(moved, first)[0, 0] >= RIGHT_IOU
+        elif status != OPEN:
+            right[row] = status == RIGHT
+    saved = file.execute("SELECT value FROM meta WHERE key = 'sample'").fetchone()
+    places = json.loads(saved[0]) if saved else {}
+    return Judged(
+        np.array([row[0] for row in rows], np.int64),
+        np.array([own[row[3]] for row in rows], np.int64),
+        np.array([row[1] for row in rows], np.int64),
+        right,
+        np.array([places.get(name, 0) for name in classes], np.int64),
+    )
 
 
 def read_reviewed(store: str | Path, classes: Sequence[str]) -> dict[str, ReviewedImage]:

@@ -113,7 +113,7 @@ def select(
             raise DataError(
                 f"there are more than {len(images)} predictions for {len(images)} images. Give one for each."
             )
-        labelled.append(_labelled(prediction, images, len(labelled), rule))
+        labelled.append(labelled_image(prediction, images, len(labelled), rule))
     if len(labelled) < len(images):
         raise DataError(f"there are {len(labelled)} predictions for {len(images)} images. Give one for each.")
     if not rule.for_training:
@@ -122,7 +122,8 @@ def select(
     return LabelSet(images.classes, whole, split, [image for image in labelled if len(image.abstained)])
 
 
-def _labelled(prediction: Prediction, images: TaggedImages, index: int, rule: LabelRule) -> LabelledImage:
+def labelled_image(prediction: Prediction, images: TaggedImages, index: int, rule: LabelRule) -> LabelledImage:
+    """Return image `index` with the boxes to write, from its prediction."""
     _check_pair(prediction, images, index)
     states = images.labels[index]
     boxes, classes, scores = _selected(prediction, states, rule)
