@@ -7,6 +7,7 @@ import signal
 import socket
 import subprocess
 import sys
+import threading
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -15,6 +16,8 @@ import httpx
 import numpy as np
 import pytest
 from PIL import Image, ImageDraw
+
+from deep_patch_learning.commands.review import opened_review
 
 CLASSES = ("cat", "dog")
 WIDTH, HEIGHT = 160, 120
@@ -30,7 +33,11 @@ def box_of(number: int, index: int) -> list[int]:
 @pytest.fixture
 def labels(tmp_path: Path) -> Path:
     """A COCO json of 30 images, each with a cat and every third with a dog."""
-    folder = tmp_path / "photos"
+    return draw_labels(tmp_path / "photos")
+
+
+def draw_labels(folder: Path) -> Path:
+    """Return the COCO json, after drawing its images beside it."""
     (folder / "images").mkdir(parents=True)
     random = np.random.default_rng(0)
     images: list[dict[str, Any]] = []
@@ -53,21 +60,54 @@ def labels(tmp_path: Path) -> Path:
     return file
 
 
-class Server:
+class Review:
+    """A review that is served: its address, the link to the page, and clients that have opened it."""
+
+    link = ""
+
+    @property
+    def address(self) -> str:
+        return self.link.partition("?")[0].rstrip("/").replace(os.uname().nodename, "127.0.0.1")
+
+    @property
+    def port(self) -> int:
+        return int(self.address.rpartition(":")[2])
+
+    def client(self) -> httpx.Client:
+        client = httpx.Client(base_url=self.address, timeout=30)
+        client.get(f"/?{self.link.partition('?')[2]}").raise_for_status()
+        return client
+
+    def stop(self) -> None:
+        raise NotImplementedError
+
+
+class Here(Review):
+    """A server in a thread of this process."""
+
+    def __init__(self, data: Path, **options: Any) -> None:
+        self.served = opened_review(data, None, None, None, {"port": 0, **options})
+        self.link, self.store = self.served.url, self.served.store.path
+        self._thread = threading.Thread(target=self.served.server.run, kwargs={"sockets": [self.served.sock]})
+        self._thread.start()
+
+    def stop(self) -> None:
+        self.served.server.should_exit = True
+        self._thread.join()
+        self.served.sock.close()
+        self.served.store.close()
+
+
+class Process(Review):
     """`dpl review` in a process of its own, on a port that stays the same when it is started again."""
 
     def __init__(self, data: Path, *options: str) -> None:
         with socket.socket() as free:
             free.bind(("127.0.0.1", 0))
-            self.port = free.getsockname()[1]
-        self._command = [sys.executable, "-m", "deep_patch_learning", "review", str(data), "--port", str(self.port)]
-        self._command += options
-        self.link = ""
+            port = free.getsockname()[1]
+        command = [sys.executable, "-m", "deep_patch_learning", "review", str(data), "--port", str(port)]
+        self._command = [*command, *options]
         self.start()
-
-    @property
-    def address(self) -> str:
-        return f"http://127.0.0.1:{self.port}"
 
     def start(self) -> None:
         self.process = subprocess.Popen(self._command, stderr=subprocess.PIPE, text=True, start_new_session=True)
@@ -78,51 +118,49 @@ class Server:
             found = re.match(r"review at (http\S+)", line)
             if found:
                 self.link = found[1]
-                break
-        assert self.link, "".join(said)
-        for _ in range(200):
-            try:
-                httpx.get(self.address + "/static/review.css", timeout=5)
                 return
-            except httpx.TransportError:
-                self.process.poll()
-        raise AssertionError("the server does not answer")
+        raise AssertionError("".join(said))
 
     def kill(self) -> None:
         """End it at once, as when the power fails."""
-        self.process.send_signal(signal.SIGKILL)
-        self.process.wait()
+        self.process.kill()
+        self.process.communicate()
 
-    def stop(self) -> str:
+    def interrupt(self) -> str:
         """Stop it as Ctrl-C does; return what it said."""
         self.process.send_signal(signal.SIGINT)
-        _, said = self.process.communicate(timeout=30)
-        return said
+        return self.process.communicate(timeout=60)[1]
 
-    def client(self) -> httpx.Client:
-        """Return a client that has opened the page."""
-        client = httpx.Client(base_url=self.address, timeout=30)
-        client.get(self.link).raise_for_status()
-        return client
+    def stop(self) -> None:
+        if self.process.poll() is None:
+            self.kill()
 
 
 @pytest.fixture
-def serve() -> Iterator[Callable[..., Server]]:
-    """A function that starts servers; all end with the test."""
-    started: list[Server] = []
+def serve() -> Iterator[Callable[..., Here]]:
+    """A function that starts servers in threads; all end with the test."""
+    started: list[Here] = []
 
-    def start(data: Path, *options: str) -> Server:
-        started.append(Server(data, *options))
+    def start(data: Path, **options: Any) -> Here:
+        started.append(Here(data, **options))
         return started[-1]
 
     yield start
     for server in started:
-        if server.process.poll() is None:
-            server.kill()
-        assert server.process.stderr is not None
-        server.process.stderr.close()
+        server.stop()
 
 
-def required() -> bool:
-    """Whether tests in a browser must run, and not be skipped."""
-    return os.environ.get("DPL_BROWSER_REQUIRED") == "1"
+@pytest.fixture(scope="module")
+def shared(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Here]:
+    """A server for all tests of a file that change nothing."""
+    server = Here(draw_labels(tmp_path_factory.mktemp("shared") / "photos"))
+    yield server
+    server.stop()
+
+
+@pytest.fixture
+def process(labels: Path) -> Iterator[Process]:
+    """The server in a process of its own."""
+    server = Process(labels)
+    yield server
+    server.stop()

@@ -1,5 +1,6 @@
 """Who may enter, tried as an attacker would: each request is sent to a real server and must not get what it asks for."""
 
+import contextlib
 import json
 import os
 import socket
@@ -20,62 +21,70 @@ JUDGE = {"id": "action-00001", "kind": "judge", "seen": {"1": 0}, "boxes": {"1":
 IMAGE = "/images/1/320"
 
 
-@pytest.fixture
-def server(serve: Callable, labels: Path):
-    return serve(labels)
+@pytest.fixture(scope="module")
+def client(shared):
+    client = shared.client()
+    yield client
+    client.close()
 
 
 @pytest.fixture
-def client(server):
-    with server.client() as client:
-        yield client
+def own(serve: Callable, labels: Path):
+    """A client of a server of this test alone."""
+    client = serve(labels).client()
+    yield client
+    client.close()
 
 
-def actions(labels: Path) -> int:
-    with closing(sqlite3.connect(labels.with_name("photos.review.sqlite"))) as file:
+def actions(store: Path) -> int:
+    with closing(sqlite3.connect(store)) as file:
         return file.execute("SELECT count(*) FROM actions").fetchone()[0]
 
 
-def test_the_page_as_it_should_be_used(client: httpx.Client, labels: Path) -> None:
-    assert client.get("/api/state").json()["boxes"] == 40
-    assert client.get(IMAGE).headers["content-type"] == "image/jpeg"
-    answer = client.post("/api/actions", json=JUDGE, headers={"origin": str(client.base_url).rstrip("/")})
+def store_of(labels: Path) -> Path:
+    return labels.with_name("photos.review.sqlite")
+
+
+def test_the_page_as_it_should_be_used(own: httpx.Client, labels: Path) -> None:
+    assert own.get("/api/state").json()["boxes"] == 40
+    assert own.get(IMAGE).headers["content-type"] == "image/jpeg"
+    answer = own.post("/api/actions", json=JUDGE, headers={"origin": str(own.base_url).rstrip("/")})
     assert answer.status_code == 200
-    assert actions(labels) == 1
+    assert actions(store_of(labels)) == 1
 
 
 @pytest.mark.parametrize("origin", ["http://evil.example", "null", "http://127.0.0.1", "http://localhost:1"])
-def test_a_foreign_origin_is_refused(client: httpx.Client, labels: Path, origin: str) -> None:
+def test_a_foreign_origin_is_refused(client: httpx.Client, shared, origin: str) -> None:
     for method, path in [("POST", "/api/actions"), ("GET", "/api/state"), ("GET", IMAGE), ("POST", "/api/undo")]:
         answer = client.request(method, path, json=JUDGE, headers={"origin": origin})
         assert answer.status_code == 403
         assert "another site" in answer.json()["error"]
-    assert actions(labels) == 0
+    assert actions(shared.store) == 0
 
 
 @pytest.mark.parametrize("host", ["evil.example", "evil.example:8765", "127.0.0.1.evil.example", "169.254.1.1", ""])
-def test_a_foreign_host_is_refused(server, client: httpx.Client, labels: Path, host: str) -> None:
+def test_a_foreign_host_is_refused(client: httpx.Client, shared, host: str) -> None:
     """DNS rebinding: a name of somebody else that leads to this machine, with the origin of that name."""
     for path in ("/", "/api/state", IMAGE, "/static/review.js"):
         answer = client.get(path, headers={"host": host, "origin": f"http://{host}"})
         assert answer.status_code == 421
     assert client.post("/api/actions", json=JUDGE, headers={"host": host}).status_code == 421
-    assert actions(labels) == 0
-    assert client.get("/api/state", headers={"host": f"localhost:{server.port}"}).status_code == 200  # through a tunnel
+    assert actions(shared.store) == 0
+    assert client.get("/api/state", headers={"host": f"localhost:{shared.port}"}).status_code == 200  # through a tunnel
     assert client.get("/api/state", headers={"host": "localhost:9000"}).status_code == 200
 
 
-def test_without_the_cookie_nothing_of_the_data_is_given(server, labels: Path) -> None:
+def test_without_the_cookie_nothing_of_the_data_is_given(shared) -> None:
     for cookie in (None, "dpl_review=abc", "dpl_review=abc.def", "dpl_review=.", "dpl_review=\x01;;=", "other=1"):
         headers = {} if cookie is None else {"cookie": cookie}
         for path in ("/api/state", "/api/images/1?tab=" + TAB, IMAGE, "/crops/1"):
-            assert httpx.get(server.address + path, headers=headers).status_code == 401
-        assert httpx.post(server.address + "/api/actions", json=JUDGE, headers=headers).status_code == 401
-    assert actions(labels) == 0
+            assert httpx.get(shared.address + path, headers=headers).status_code == 401
+        assert httpx.post(shared.address + "/api/actions", json=JUDGE, headers=headers).status_code == 401
+    assert actions(shared.store) == 0
 
 
-def test_the_cookie_is_same_site_and_no_script_reads_it(server) -> None:
-    given = httpx.get(server.address + "/").headers["set-cookie"]
+def test_the_cookie_is_same_site_and_no_script_reads_it(shared) -> None:
+    given = httpx.get(shared.address + "/").headers["set-cookie"]
     assert "; HttpOnly" in given
     assert "; SameSite=Strict" in given
 
@@ -116,10 +125,10 @@ PATHS = [
 
 
 @pytest.mark.parametrize("path", PATHS)
-def test_a_path_in_place_of_an_id_finds_nothing(server, client: httpx.Client, path: str) -> None:
+def test_a_path_in_place_of_an_id_finds_nothing(shared, client: httpx.Client, path: str) -> None:
     """Sent as it stands: a client library would tidy it."""
     cookie = "; ".join(f"{name}={value}" for name, value in client.cookies.items())
-    with socket.create_connection(("127.0.0.1", server.port), timeout=10) as raw:
+    with socket.create_connection(("127.0.0.1", shared.port), timeout=10) as raw:
         raw.sendall(f"GET {path} HTTP/1.1\r\nHost: 127.0.0.1\r\nCookie: {cookie}\r\nConnection: close\r\n\r\n".encode())
         answer = b"".join(iter(lambda: raw.recv(65536), b""))
     assert answer.split()[1] in (b"404", b"405", b"422", b"307")
@@ -128,7 +137,7 @@ def test_a_path_in_place_of_an_id_finds_nothing(server, client: httpx.Client, pa
     assert b'.jpg"' not in answer
 
 
-def test_a_body_that_is_too_large_is_refused(server, client: httpx.Client, labels: Path) -> None:
+def test_a_body_that_is_too_large_is_refused(shared, client: httpx.Client) -> None:
     large = b'{"id": "' + b"a" * MOST_BYTES + b'"}'
     assert client.post("/api/actions", content=large).status_code == 413
 
@@ -138,7 +147,7 @@ def test_a_body_that_is_too_large_is_refused(server, client: httpx.Client, label
 
     assert client.post("/api/actions", content=parts()).status_code == 413
     assert client.post("/api/actions", content=b" " * (MOST_BYTES - 10)).status_code == 422
-    assert actions(labels) == 0
+    assert actions(shared.store) == 0
     assert client.get("/api/state").status_code == 200
 
 
@@ -153,11 +162,11 @@ WRONG = [
 
 
 @pytest.mark.parametrize("body", WRONG, ids=range(len(WRONG)))
-def test_a_body_that_is_wrong_is_one_sentence(client: httpx.Client, labels: Path, body: bytes) -> None:
+def test_a_body_that_is_wrong_is_one_sentence(client: httpx.Client, shared, body: bytes) -> None:
     answer = client.post("/api/actions", content=body, headers={"content-type": "application/json"})
-    assert answer.status_code == 422
+    assert answer.status_code in (400, 422)
     assert "\n" not in answer.json()["error"]
-    assert actions(labels) == 0
+    assert actions(shared.store) == 0
 
 
 EVIL = "<script>alert(1)</script>"
@@ -171,7 +180,7 @@ def test_script_in_names_stays_text(serve: Callable, labels: Path) -> None:
     )
     content["images"][0]["file_name"] = "images/<img src=x onerror=alert(1)>.jpg"
     labels.write_text(json.dumps(content))
-    with serve(labels).client() as client:
+    with contextlib.closing(serve(labels).client()) as client:
         answer = client.get("/api/state")
         assert answer.json()["classes"][0]["name"] == EVIL
         assert answer.headers["content-type"] == "application/json"  # no browser makes a page of it
@@ -185,7 +194,7 @@ def test_script_in_names_stays_text(serve: Callable, labels: Path) -> None:
 
 @pytest.fixture
 def guarded(serve: Callable, labels: Path):
-    return serve(labels, "--host", "0.0.0.0")
+    return serve(labels, host="0.0.0.0")
 
 
 def test_another_address_demands_the_token(guarded) -> None:
@@ -211,15 +220,14 @@ def test_the_link_outlives_a_restart_and_a_cookie_of_another_token_does_not(
     guarded, serve: Callable, labels: Path
 ) -> None:
     before = guarded.link.partition("token=")[2]
-    with guarded.client() as client:
-        guarded.kill()
-        guarded.start()
-        assert guarded.link.partition("token=")[2] == before
-        assert client.get("/api/state").status_code == 200
-        cookie = dict(client.cookies)
-    guarded.kill()
-    other = serve(labels, "--host", "0.0.0.0", "--token", "mine")
-    assert httpx.get(other.address + "/api/state", cookies=cookie).status_code == 401
+    client = guarded.client()
+    guarded.stop()
+    again = serve(labels, host="0.0.0.0")
+    assert again.link.partition("token=")[2] == before
+    assert httpx.get(again.address + "/api/state", cookies=client.cookies).status_code == 200
+    other = serve(labels, host="0.0.0.0", token="mine")
+    assert httpx.get(other.address + "/api/state", cookies=client.cookies).status_code == 401
+    client.close()
 
 
 def test_only_loopback_goes_without_a_token() -> None:
@@ -230,8 +238,8 @@ def test_only_loopback_goes_without_a_token() -> None:
             Access(host, None)
 
 
-def test_the_key_is_its_owners_alone(server, labels: Path) -> None:
-    key = labels.with_name("photos.review.sqlite.key")
+def test_the_key_is_its_owners_alone(shared) -> None:
+    key = shared.store.with_name("photos.review.sqlite.key")
     assert key.stat().st_mode & 0o777 == 0o600
 
 
@@ -251,23 +259,23 @@ def test_a_link_out_of_the_folder_is_refused(labels: Path, tmp_path: Path) -> No
     assert found[0].path == (labels.parent / "images" / "001.jpg").resolve()
 
 
-def test_an_image_that_becomes_a_link_later_is_not_followed(client: httpx.Client, labels: Path, tmp_path: Path) -> None:
+def test_an_image_that_becomes_a_link_later_is_not_followed(own: httpx.Client, labels: Path, tmp_path: Path) -> None:
     secret = tmp_path / "secret.jpg"
     image = labels.parent / "images" / "000.jpg"
     os.rename(image, secret)  # noqa: PTH104
     image.symlink_to(secret)
     for path in (IMAGE, "/crops/1"):
-        answer = client.get(path)
+        answer = own.get(path)
         assert answer.status_code == 404
-        assert "has become a link" in answer.json()["error"]
+        assert "cannot be read any more" in answer.json()["error"]
     folder = labels.parent / "images"
     folder.rename(tmp_path / "moved")
     folder.symlink_to(tmp_path / "moved")
-    assert client.get("/images/2/320").status_code == 404
+    assert own.get("/images/2/320").status_code == 404
 
 
-def test_a_file_that_is_no_image_is_not_sent(client: httpx.Client, labels: Path) -> None:
+def test_a_file_that_is_no_image_is_not_sent(own: httpx.Client, labels: Path) -> None:
     (labels.parent / "images" / "000.jpg").write_text("root:x:0:0")
-    answer = client.get(IMAGE)
+    answer = own.get(IMAGE)
     assert answer.status_code == 404
-    assert "root" not in answer.text.replace("found b'root", "")
+    assert "root" not in answer.text

@@ -1,4 +1,4 @@
-"""The store as it is written: one transaction per action, applied once, undone and redone, with conflicts shown and leases kept."""
+"""The store as it is written: one transaction per action, applied once, undone and redone; conflicts, leases."""
 
 import json
 import sqlite3
@@ -33,7 +33,8 @@ def store(tmp_path: Path) -> ReviewStore:
         if number % 2:
             boxes.append(FoundBox(1, (40, 20, 90, 70), 0.5, 0.4, 0.05 * number))
         states = (1, number % 2)
-        images.append(FoundImage(f"{number}.jpg", tmp_path / f"{number}.jpg", 100, 80, states, boxes))
+        image = FoundImage(f"{number}.jpg", tmp_path / f"{number}.jpg", 100, 80, states, boxes, "", 0.1 * number)
+        images.append(image)
     create_store(tmp_path / "review.sqlite", CLASSES, images, {"title": "test"})
     return ReviewStore(tmp_path / "review.sqlite")
 
@@ -274,7 +275,7 @@ def test_a_store_that_cannot_be_used_is_named(tmp_path: Path) -> None:
     with pytest.raises(DataError, match="there are no images to review"):
         create_store(tmp_path / "empty.sqlite", CLASSES, [], {})
     (tmp_path / "file").write_text("")
+    image = FoundImage("a", tmp_path / "a", 10, 10, (1, 0))
     with pytest.raises(DataError, match=r"cannot be written .* with --store"):
-        image = FoundImage("a", tmp_path / "a", 10, 10, (1, 0))
         create_store(tmp_path / "file" / "in.sqlite", CLASSES, [image], {})
     assert sorted(path.name for path in tmp_path.iterdir()) == ["file", "text.sqlite"]

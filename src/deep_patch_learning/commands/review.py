@@ -1,9 +1,10 @@
 """`dpl review`: boxes of a model or of label files -> a page on which people accept, correct and draw them."""
 
 import os
+import socket
 import webbrowser
 from pathlib import Path
-from typing import TYPE_CHECKING, TypedDict, Unpack
+from typing import TYPE_CHECKING, NamedTuple, TypedDict, Unpack
 
 from deep_patch_learning.commands.options import check_options
 from deep_patch_learning.common.errors import DataError, DplError, RunError
@@ -12,8 +13,11 @@ from deep_patch_learning.data.dataset import limited
 from deep_patch_learning.data.readers.read import read_tags
 
 if TYPE_CHECKING:
+    import uvicorn
+
     from deep_patch_learning.inference.loading import ModelOrRun
     from deep_patch_learning.inference.model import Model
+    from deep_patch_learning.review.store import ReviewStore
 
 STORE = "review.sqlite"  # beside a run
 
@@ -47,13 +51,39 @@ def review(
     """Return the store of the review, after serving its page until it is stopped with Ctrl-C.
 
     `data` is a tagged set, whose boxes `model` finds (the shipped model if None); or a COCO json or a folder of `dpl label`,
-    whose boxes are reviewed; or a store, to go on with. Without `store` it is a new file beside the run or the labels; one that is
-    there is opened again. For `options` see `ReviewOptions`: host, port, token, follow_links, browser, limit, workers, device.
+    whose boxes are reviewed; or a store, to go on with. Without `store` it is a new file beside the run or the labels, or the
+    one that is there. For `options` see `ReviewOptions`: host, port, token, follow_links, browser, limit, workers, device.
     """
     check_options(options, ReviewOptions, "review")
+    served = opened_review(Path(data), model, None if store is None else Path(store), split, options)
+    console.print(f"review at {served.url}", markup=False, soft_wrap=True)
+    console.print(f"every action is saved in {served.store.path}; Ctrl-C stops", markup=False, soft_wrap=True)
+    if options.get("browser"):
+        webbrowser.open(served.url)
+    with served.sock:
+        try:
+            served.server.run(sockets=[served.sock])
+        finally:
+            served.store.close()
+    return served.store.path
+
+
+class Served(NamedTuple):
+    """A review that is ready to be served: its store, the server, the socket that listens, and the link to the page."""
+
+    store: "ReviewStore"
+    server: "uvicorn.Server"
+    sock: socket.socket
+    url: str
+
+
+def opened_review(
+    data: Path, model: "ModelOrRun", store: Path | None, split: str | None, options: ReviewOptions
+) -> Served:
+    """Return the review, after finding the boxes if the store is a new one."""
     try:
         from deep_patch_learning.review.access import Access, is_loopback, key_beside, token_of
-        from deep_patch_learning.review.server import listen, make_app, serve
+        from deep_patch_learning.review.server import listen, make_app, server_of
         from deep_patch_learning.review.store import ReviewStore
     except ModuleNotFoundError as error:
         if error.name not in ("fastapi", "uvicorn", "pydantic", "starlette"):
@@ -61,25 +91,19 @@ def review(
         raise DplError("dpl review needs fastapi and uvicorn: pip install 'deep-patch-learning[review]'.") from None
     host, token = options.get("host", "127.0.0.1"), options.get("token")
     sock = listen(host, options.get("port"))  # what can fail at once fails before the boxes are found
-    with sock:
-        place = _store_of(Path(data), model, None if store is None else Path(store))
+    try:
+        place = _store_of(data, model, store)
         if not place.exists():
-            _create(place, Path(data), model, split, options)
+            _create(place, data, model, split, options)
         opened = ReviewStore(place)
         key = key_beside(opened.path)
         if token is None and not is_loopback(host):
             token = token_of(key)
-        app = make_app(opened, Access(host, token, key))
-        url = _url(host, sock.getsockname()[1], token)
-        console.print(f"review at {url}", markup=False, soft_wrap=True)
-        console.print(f"every action is saved in {place}; Ctrl-C stops", markup=False, soft_wrap=True)
-        if options.get("browser"):
-            webbrowser.open(url)
-        try:
-            serve(app, sock)
-        finally:
-            opened.close()
-    return place
+        server = server_of(make_app(opened, Access(host, token, key)))
+    except BaseException:
+        sock.close()
+        raise
+    return Served(opened, server, sock, _url(host, sock.getsockname()[1], token))
 
 
 def _url(host: str, port: int, token: str | None) -> str:

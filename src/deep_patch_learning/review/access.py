@@ -18,6 +18,8 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import parse_qs
 
+from starlette.exceptions import HTTPException
+
 from deep_patch_learning.common.errors import SettingError
 
 COOKIE = "dpl_review"
@@ -135,10 +137,7 @@ class Guard:
             await _say(guarded, scope["path"], *refusal)
             return
         scope["reviewer"] = reviewer
-        try:
-            await self._app(scope, _bounded(receive), guarded)
-        except _TooLargeError:
-            await _say(guarded, scope["path"], 413, f"more than {MOST_BYTES} bytes were sent.")
+        await self._app(scope, _bounded(receive), guarded)
 
     def _enter(self, scope: Any, headers: dict[str, str]) -> tuple[str | None, str | None, tuple[int, str] | None]:
         """Return the reviewer, a cookie to set, and the status and reason of a refusal."""
@@ -186,10 +185,6 @@ def _cookie(header: str | None) -> str | None:
     return None if found is None else found.value
 
 
-class _TooLargeError(Exception):
-    pass
-
-
 def _bounded(receive: Any) -> Any:
     """Return `receive` that stops after the most bytes that may come, whatever the request said of its length."""
     seen = 0
@@ -199,7 +194,7 @@ def _bounded(receive: Any) -> Any:
         message = await receive()
         seen += len(message.get("body", b""))
         if seen > MOST_BYTES:
-            raise _TooLargeError
+            raise HTTPException(413, f"more than {MOST_BYTES} bytes were sent.")
         return message
 
     return bounded

@@ -1,7 +1,8 @@
 """What a review begins with: the boxes that a model finds for a tagged set, or those of label files."""
 
 import os
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -12,7 +13,8 @@ from deep_patch_learning.data.images import image_size
 from deep_patch_learning.data.readers.read import Kind, read_tags, recognise
 from deep_patch_learning.data.truth import read_truth
 from deep_patch_learning.inference.prediction import Prediction
-from deep_patch_learning.labels.select import LabelledImage, LabelRule, select
+from deep_patch_learning.labels.select import LabelRule, labelled_image
+from deep_patch_learning.labels.usefulness import review_order, usefulness
 from deep_patch_learning.labels.write import MANIFEST
 from deep_patch_learning.review.store import FoundBox, FoundImage
 
@@ -21,48 +23,35 @@ FORMATS = ("coco", "voc")  # of label folders that can be reviewed
 
 def of_predictions(
     predictions: Iterable[Prediction], images: TaggedImages, follow_links: bool = False, root: Path | None = None
-) -> Iterator[FoundImage]:
-    """Yield each image with the boxes that `dpl label --for-training` would write for its tags, and no tag without one.
+) -> list[FoundImage]:
+    """Return each image with the boxes that `dpl label --for-training` would write for its tags, and no tag without one.
 
-    `predictions` are those of `images`, in the same order, with an expected precision of each box.
+    `predictions` are those of `images`, in the same order, with an expected precision of each box. The most useful image to
+    look at has the highest usefulness.
     """
+    rule = LabelRule(for_training=True)
+    found, useful = [], []
     for number, prediction in enumerate(predictions):
-        one = images.subset([number])
-        by_trust, by_tag = (_labelled(prediction, one, precision) for precision in (0.0, None))
+        labelled = labelled_image(prediction, images, number, rule)
+        useful.append(usefulness(prediction, labelled))
+        trusted = labelled_image(prediction, images, number, LabelRule(for_training=True, precision=0.0))
+        rows = zip(labelled.classes, labelled.boxes, labelled.scores, trusted.scores, useful[-1].boxes, strict=True)
         boxes = [
-            FoundBox(
-                int(index),
-                _corners(corners),
-                float(score),
-                float(precision),
-                1 - float(precision),
-                _why(precision, part),
-            )
-            for index, corners, score, precision, part in zip(
-                by_tag.classes, by_tag.boxes, by_tag.scores, by_trust.scores, by_tag.parts, strict=True
-            )
+            FoundBox(int(index), _corners(box), float(score), float(precision), one.number, one.why)
+            for index, box, score, precision, one in rows
         ]
-        missing = [images.classes[index] for index in by_tag.abstained]
         path = real_path(images.paths[number], root, follow_links)
-        why = f"nothing found for {', '.join(missing)}" if missing else ""
-        yield FoundImage(
-            images.names[number], path, prediction.width, prediction.height, by_tag.states.tolist(), boxes, why
-        )
-
-
-def _labelled(prediction: Prediction, image: TaggedImages, precision: float | None) -> LabelledImage:
-    labels = select([prediction], image, LabelRule(precision=precision, for_training=True))
-    return (labels.images or labels.left_out)[0]
+        states, size = labelled.states.tolist(), (prediction.width, prediction.height)
+        found.append(FoundImage(images.names[number], path, *size, states, boxes, useful[-1].why))
+    order = review_order(useful, images.labels[: len(useful)])
+    for rank, number in enumerate(order.tolist()):
+        found[number] = replace(found[number], usefulness=1 - rank / len(order))
+    return found
 
 
 def _corners(box: np.ndarray) -> tuple[float, float, float, float]:
     x1, y1, x2, y2 = (float(value) for value in box)
     return x1, y1, x2, y2
-
-
-def _why(precision: float, part: bool) -> str:
-    expected = f"{precision:.0%} likely to be right"
-    return f"looks like a part; {expected}" if part else expected
 
 
 def is_labels(place: Path) -> bool:
@@ -90,7 +79,8 @@ def of_labels(place: Path, follow_links: bool = False) -> tuple[tuple[str, ...],
                 true.classes, true.boxes, scores.get(name, [None] * len(true.classes)), strict=True
             )
         ]
-        found.append(FoundImage(name, real, width, height, images.labels[number].tolist(), kept))
+        useful = max((box.usefulness for box in kept), default=0.0)
+        found.append(FoundImage(name, real, width, height, images.labels[number].tolist(), kept, "", useful))
     return images.classes, found
 
 

@@ -11,6 +11,7 @@ import numpy as np
 from PIL import Image
 
 from deep_patch_learning.common.errors import DataError
+from deep_patch_learning.common.progress import console
 from deep_patch_learning.data.images import read_image
 from deep_patch_learning.review.changes import MissingError
 from deep_patch_learning.review.store import ReviewStore
@@ -96,8 +97,11 @@ class Pixels:
     def _read(self, number: int, enough: int, width: int | None = None) -> tuple[np.ndarray, float]:
         """Return the pixels of an image, and how many of them stand for one of the image's own."""
         path = self._path(number)
-        with self._decoders:
-            pixels = read_image(path, enough=enough)
+        try:
+            with self._decoders:
+                pixels = read_image(path, enough=enough)
+        except DataError as error:  # it quotes the file, which may be something else by now: for the terminal alone
+            raise _unreadable(number, str(error)) from None
         return pixels, pixels.shape[1] / (width or pixels.shape[1])
 
     def _path(self, number: int) -> Path:
@@ -107,8 +111,13 @@ class Pixels:
             raise MissingError(f"there is no image {number}")
         path = row["path"]
         if os.path.realpath(path) != path:
-            raise DataError(f"{path}: has become a link since the review began. Put the image back.")
+            raise _unreadable(number, f"{path}: has become a link since the review began. Put the image back.")
         return Path(path)
+
+
+def _unreadable(number: int, why: str) -> MissingError:
+    console.print(why, markup=False, soft_wrap=True)
+    return MissingError(f"image {number} cannot be read any more. The terminal says why.")
 
 
 def square(corners: tuple[float, ...], width: int, height: int) -> tuple[float, float, float, float]:

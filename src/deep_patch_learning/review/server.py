@@ -1,4 +1,4 @@
-"""The server of the review page: routes, errors, and the one call that serves a store until it is stopped."""
+"""The server of the review page: routes, errors, and where it listens."""
 
 import mimetypes
 import socket
@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import uvicorn
-from fastapi import FastAPI, Request
+from fastapi import Depends, FastAPI, Request
 from fastapi.exceptions import RequestValidationError
 from fastapi.responses import JSONResponse, Response
 from starlette.exceptions import HTTPException
@@ -18,7 +18,7 @@ from deep_patch_learning.review import actions, work
 from deep_patch_learning.review.access import Access, Guard
 from deep_patch_learning.review.changes import ConflictError, MissingError
 from deep_patch_learning.review.pixels import Pixels, square
-from deep_patch_learning.review.requests import Action, Called, Next, Pulse, Screen, Turn
+from deep_patch_learning.review.requests import Action, Called, Id, Next, Pulse, Screen, Turn
 from deep_patch_learning.review.store import ReviewStore
 from deep_patch_learning.review.summary import Summary
 
@@ -63,7 +63,7 @@ def _reading(app: FastAPI, store: ReviewStore) -> None:
         reviewer = request.scope["reviewer"]
         with store.reading() as file:
             turns = actions.can_turn(file, reviewer)
-        about = {name: store.about.get(name) for name in ("title", "kind")}
+        about = {name: store.about.get(name) for name in ("title", "kind", "id")}
         return {**summary.get(), **about, "you": work.name_of(store, reviewer), "can": turns}
 
     @app.post("/api/screen")
@@ -83,28 +83,35 @@ def _reading(app: FastAPI, store: ReviewStore) -> None:
         return state(request)
 
     @app.get("/api/images/{number}")
-    def image(number: int, tab: str, request: Request) -> Any:
+    def image(number: Id, tab: str, request: Request) -> Any:
         return work.image(store, number, request.scope["reviewer"], tab)
 
     @app.get("/images/{number}/{side}")
-    def pixels_of_image(number: int, side: int) -> Response:
+    def pixels_of_image(number: Id, side: int) -> Response:
         return Response(pixels.image(number, side), media_type="image/jpeg", headers=_FOREVER)
 
     @app.get("/crops/{number}")
-    def crop(number: int) -> Response:
+    def crop(number: Id) -> Response:
         return Response(pixels.crop(number), media_type="image/jpeg", headers=_FOREVER)
 
 
 def _writing(app: FastAPI, store: ReviewStore) -> None:
-    @app.post("/api/actions")
+    def same_review(request: Request) -> None:
+        """Refuse what a page that was opened from another review sends to the port that is now this one's."""
+        if request.headers.get("x-review", store.about.get("id")) != store.about.get("id"):
+            raise HTTPException(412, "another review is served here now. Open the link that the terminal shows.")
+
+    ours = [Depends(same_review)]
+
+    @app.post("/api/actions", dependencies=ours)
     def act(action: Action, request: Request) -> Any:
         return actions.apply(store, action, request.scope["reviewer"])
 
-    @app.post("/api/undo")
+    @app.post("/api/undo", dependencies=ours)
     def undo(asked: Turn, request: Request) -> Any:
         return actions.turn(store, asked.id, request.scope["reviewer"], back=True)
 
-    @app.post("/api/redo")
+    @app.post("/api/redo", dependencies=ours)
     def redo(asked: Turn, request: Request) -> Any:
         return actions.turn(store, asked.id, request.scope["reviewer"], back=False)
 
@@ -171,9 +178,15 @@ def listen(host: str, port: int | None) -> socket.socket:
     raise AssertionError("the last one returns or raises")
 
 
-def serve(app: Any, sock: socket.socket) -> None:
-    """Serve until the process is asked to stop."""
-    config = uvicorn.Config(
-        app, log_level="warning", access_log=False, server_header=False, date_header=False, timeout_graceful_shutdown=5
+def server_of(app: Any) -> uvicorn.Server:
+    """Return the server of an application; it runs until it is asked to stop."""
+    return uvicorn.Server(
+        uvicorn.Config(
+            app,
+            log_level="warning",
+            access_log=False,
+            server_header=False,
+            date_header=False,
+            timeout_graceful_shutdown=5,
+        )
     )
-    uvicorn.Server(config).run(sockets=[sock])

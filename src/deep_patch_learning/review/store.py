@@ -9,6 +9,7 @@ import queue
 import random
 import sqlite3
 import threading
+import uuid
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager, suppress
 from dataclasses import dataclass, field
@@ -45,11 +46,7 @@ class FoundImage:
     states: Sequence[int]
     boxes: Sequence[FoundBox] = field(default_factory=tuple)
     why: str = ""
-
-    @property
-    def usefulness(self) -> float:
-        """How much reviewing the image helps: as much as its most useful box."""
-        return max((box.usefulness for box in self.boxes), default=0.0)
+    usefulness: float = 0.0
 
 
 def create_store(
@@ -71,7 +68,8 @@ def create_store(
             file.executescript(SCHEMA)
             file.execute(f"PRAGMA user_version = {VERSION:d}")
             file.executemany("INSERT INTO classes VALUES (?, ?)", enumerate(classes))
-            file.executemany("INSERT INTO meta VALUES (?, ?)", [(k, json.dumps(v)) for k, v in about.items()])
+            known = {**about, "id": uuid.uuid4().hex}  # a page never sends its actions to another review
+            file.executemany("INSERT INTO meta VALUES (?, ?)", [(k, json.dumps(v)) for k, v in known.items()])
             return sum(
                 _insert(file, number, place, image)
                 for number, (place, image) in enumerate(zip(places, images, strict=True), start=1)
