@@ -3,11 +3,13 @@
 import json
 import os
 import re
+import shutil
 import signal
 import socket
 import subprocess
 import sys
 import threading
+import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -164,3 +166,101 @@ def process(labels: Path) -> Iterator[Process]:
     server = Process(labels)
     yield server
     server.stop()
+
+
+def _browser_or_why() -> Any:
+    """Return the browser's path, or the reason why there is none."""
+    found = shutil.which("chromium")
+    try:
+        import playwright.sync_api  # noqa: F401
+    except ModuleNotFoundError:
+        return None, "needs playwright: pip install playwright"
+    return found, "needs Debian's chromium: apt-get install chromium"
+
+
+@pytest.fixture(scope="session")
+def chromium() -> Iterator[Any]:
+    """A real browser. Where DPL_BROWSER_REQUIRED is 1, tests fail without it; elsewhere they are skipped."""
+    path, why = _browser_or_why()
+    if path is None:
+        if os.environ.get("DPL_BROWSER_REQUIRED") == "1":
+            pytest.fail(f"DPL_BROWSER_REQUIRED is 1, and the test {why}")
+        pytest.skip(why)
+    from playwright.sync_api import sync_playwright
+
+    quiet = ["--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run", "--disable-background-networking"]
+    with sync_playwright() as playwright:
+        browser = playwright.chromium.launch(executable_path=path, args=[*quiet, "--disable-component-update"])
+        yield browser
+        browser.close()
+
+
+STILL = "document.documentElement.dataset.busy === '0' && document.getElementById('saved').dataset.state === 'saved'"
+
+
+class Person:
+    """Somebody in front of the page, in a browser of their own; notes every complaint of the browser."""
+
+    def __init__(self, browser: Any, review: Review, expected: tuple[str, ...] = (), **context: Any) -> None:
+        self.context = browser.new_context(**({"viewport": {"width": 1280, "height": 800}} | context))
+        self.review, self.complaints, self.strangers = review, [], []
+        self.expected = expected
+        self.page = self.tab()
+
+    def tab(self) -> Any:
+        page = self.context.new_page()
+        page.set_default_timeout(30_000)
+        page.on(
+            "console", lambda message: self.complain(message.text) if message.type in ("error", "warning") else None
+        )
+        page.on("pageerror", lambda error: self.complain(str(error)))
+        page.on("request", lambda request: self.foreign(request.url))
+        page.goto(self.review.link)
+        self.ready(page)
+        return page
+
+    def ready(self, page: Any = None) -> None:
+        page = page or self.page
+        page.wait_for_selector("html[data-ready]", state="attached")
+        self.still(page)
+
+    def still(self, page: Any = None) -> None:
+        """Wait until everything is saved and shown."""
+        page = page or self.page
+        page.evaluate("new Promise((done) => requestAnimationFrame(() => setTimeout(done, 30)))")
+        self.until(STILL, page)
+
+    def until(self, condition: str, page: Any = None) -> None:
+        """Wait until something holds; playwright's own way evaluates text in the page, which its policy forbids."""
+        end = time.monotonic() + 30
+        while not (page or self.page).evaluate(condition):
+            assert time.monotonic() < end, condition
+            time.sleep(0.02)
+
+    def press(self, *keys: str) -> None:
+        for key in keys:
+            self.page.keyboard.press(key)
+
+    def complain(self, text: str) -> None:
+        if not any(part in text for part in self.expected):
+            self.complaints.append(text)
+
+    def foreign(self, url: str) -> None:
+        if not url.startswith((self.review.address, "data:", "blob:")):
+            self.strangers.append(url)
+
+
+@pytest.fixture
+def person(chromium: Any) -> Iterator[Callable[..., Person]]:
+    """A function that sits somebody in front of a review; at the end no browser may have complained, or asked elsewhere."""
+    people: list[Person] = []
+
+    def sit(review: Review, **context: Any) -> Person:
+        people.append(Person(chromium, review, **context))
+        return people[-1]
+
+    yield sit
+    for one in people:
+        one.context.close()
+    assert [one.complaints for one in people] == [[]] * len(people)
+    assert [one.strangers for one in people] == [[]] * len(people)

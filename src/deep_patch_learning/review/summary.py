@@ -30,7 +30,7 @@ class Summary:
             with self._store.reading() as file:
                 number = file.execute("SELECT coalesce(max(number), 0) FROM actions").fetchone()[0]
                 if number != self._number:
-                    self._found = counted(self._store, file)
+                    self._found = {**counted(self._store, file), "number": number}
                     self._number = number
             self._at = time.monotonic()
             return self._found

@@ -103,6 +103,7 @@ async function pump() {
     try {
       const answer = await call(path, body);
       saved(answer.versions);
+      last = Math.max(last, answer.number ?? 0);
       settle(body.id, "resolve", answer);
       attempt = 0;
     } catch (failure) {
@@ -138,6 +139,9 @@ function saved(versions) {
     for (const { body } of queue.slice(1)) if (body.seen && image in body.seen) body.seen[image] = version;
   }
 }
+
+let last = 0; // number of this page's last action
+export const latest = () => last;
 
 export const unsavedBoxes = () => queue.flatMap(({ body }) => Object.keys(body.boxes ?? {}).map(Number));
 

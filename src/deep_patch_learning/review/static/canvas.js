@@ -1,42 +1,28 @@
 // The image with its boxes. Drawing, moving and resizing with mouse and finger are Annotorious's.
 
-import { createImageAnnotator } from "/static/vendor/annotorious.es.js";
+const { createImageAnnotator } = window.Annotorious; // vendor/annotorious.js, loaded before
 import { $, make } from "./page.js";
 
 const MOST_ZOOM = 8;
+const number = (annotation) => Number(annotation.id.slice("box-".length));
 
 export class Canvas {
   #image = null;
-  #annotator;
+  #annotator = null; // one for each image: Annotorious takes size and scale from the image it begins with
+  #events;
   #colours = new CSSStyleSheet(); // by box: a stylesheet made here is no inline style
   #factor = 1;
   #quiet = false; // while boxes are set from here, Annotorious's events are not the person's
+  #boxes = [];
+  #selected = null;
   #shown = new Map();
 
-  constructor({ changed, drawn, selected }) {
-    this.#annotator = createImageAnnotator($("photo"), { drawingEnabled: false, drawingMode: "drag", autoSave: true });
-    this.#annotator.setDrawingTool("rectangle");
+  constructor(events) {
+    this.#events = events;
     document.adoptedStyleSheets = [...document.adoptedStyleSheets, this.#colours];
-    this.#annotator.on("createAnnotation", (one) => {
-      if (this.#quiet) return;
-      this.draw(false);
-      const corners = this.#corners(one);
-      this.#silently(() => this.#annotator.removeAnnotation(one.id));
-      if (Math.min(corners[2] - corners[0], corners[3] - corners[1]) >= 2) drawn(corners);
-    });
-    this.#annotator.on("updateAnnotation", (one) => {
-      if (this.#quiet) return;
-      const corners = this.#corners(one), before = this.#shown.get(one.id);
-      if (before && corners.some((value, place) => Math.abs(value - before[place]) >= 0.5)) {
-        this.#shown.set(one.id, corners);
-        changed(Number(one.id.slice(4)), corners);
-      }
-    });
-    this.#annotator.on("selectionChanged", (ones) => {
-      if (!this.#quiet) selected(ones.length ? Number(ones[0].id.slice(4)) : null);
-    });
     new ResizeObserver(() => this.#fit()).observe($("stage"));
-    $("photo").addEventListener("load", () => this.#fit());
+    $("photo").addEventListener("load", () => this.#begin());
+    $("stage").addEventListener("click", () => setTimeout(() => this.#letGo()));
     $("stage").addEventListener("wheel", (event) => {
       if (!event.ctrlKey) return;
       event.preventDefault();
@@ -44,11 +30,42 @@ export class Canvas {
     }, { passive: false });
   }
 
+  #begin() {
+    this.#fit();
+    this.#annotator?.destroy();
+    this.#annotator = createImageAnnotator($("photo"), { drawingEnabled: false, drawingMode: "drag", autoSave: true });
+    this.#annotator.setDrawingTool("rectangle");
+    this.#annotator.on("createAnnotation", (one) => {
+      if (this.#quiet) return;
+      this.draw(false);
+      const corners = this.#corners(one);
+      this.#silently(() => this.#annotator.removeAnnotation(one.id));
+      if (Math.min(corners[2] - corners[0], corners[3] - corners[1]) >= 2) this.#events.drawn(corners);
+    });
+    this.#annotator.on("updateAnnotation", (one) => {
+      const corners = this.#corners(one), before = this.#shown.get(one.id);
+      if (this.#quiet || !before || corners.every((value, place) => Math.abs(value - before[place]) < 0.5)) return;
+      this.#shown.set(one.id, corners);
+      this.#events.changed(number(one), corners);
+    });
+    this.#annotator.on("clickAnnotation", (one) => {
+      if (this.#shown.has(one.id) && number(one) !== this.#selected) this.#events.selected(number(one));
+    });
+    this.#put();
+  }
+
+  // A click beside all boxes lets go of the selected one.
+  #letGo() {
+    if (this.#annotator && !this.drawing && this.#selected !== null && !this.#annotator.getSelected().length) this.#events.selected(null);
+  }
+
   get drawing() {
-    return this.#annotator.isDrawingEnabled();
+    return this.#annotator?.isDrawingEnabled() ?? false;
   }
 
   draw(on) {
+    if (!this.#annotator) return;
+    if (on) this.#silently(() => this.#annotator.cancelSelected()); // Annotorious draws only while no box is edited
     this.#annotator.setDrawingEnabled(on);
     $("draw").ariaPressed = String(on);
     $("stage").dataset.drawing = String(on);
@@ -62,32 +79,36 @@ export class Canvas {
   }
 
   show(image, source) {
-    if (this.#image?.id !== image.id) {
+    const other = this.#image?.id !== image.id;
+    this.#image = image;
+    if (other) {
       this.draw(false);
+      this.#annotator?.destroy();
+      this.#annotator = null;
       this.#factor = 1;
-      this.#silently(() => this.#annotator.clearAnnotations());
       $("names").replaceChildren();
-      $("photo").width = image.width; // its shape is known before it is loaded
-      $("photo").height = image.height;
       $("photo").src = source;
     }
-    this.#image = image;
     this.#fit();
   }
 
   boxes(boxes, names, selected) {
-    const seen = boxes.filter((box) => box.status !== "wrong" || box.id === selected);
-    this.#shown = new Map(seen.map((box) => [`box-${box.id}`, box.corners]));
-    const put = () => {
-      this.#annotator.setAnnotations(seen.map((box) => this.#annotation(box)));
-      this.#annotator.setSelected(selected === null ? [] : `box-${selected}`, true);
-    };
-    // Annotorious takes the image's size from its pixels
-    if ($("photo").complete && $("photo").naturalWidth) this.#silently(put);
-    else $("photo").addEventListener("load", () => this.#silently(put), { once: true });
-    this.#colours.replaceSync(seen.map((box) => `[data-id="box-${box.id}"] .a9s-inner { --stroke: var(--${box.status}); }`).join("\n")
-      + `\n.a9s-annotation.selected .a9s-inner { --stroke: var(--${boxes.find((box) => box.id === selected)?.status ?? "open"}); }`);
+    this.#boxes = boxes.filter((box) => box.status !== "wrong" || box.id === selected);
+    this.#selected = selected;
+    this.#shown = new Map(this.#boxes.map((box) => [`box-${box.id}`, box.corners]));
+    const colour = (where, status) => `${where} .a9s-inner { --stroke: var(--${status}); }`;
+    const one = boxes.find((box) => box.id === selected);
+    const rules = this.#boxes.map((box) => colour(`[data-id="box-${box.id}"]`, box.status));
+    this.#colours.replaceSync([...rules, colour(".a9s-annotation.selected", one?.status ?? "drawn")].join("\n"));
     $("names").replaceChildren(...boxes.map((box) => this.#name(box, names[box.index], box.id === selected)));
+    if (this.#annotator) this.#put();
+  }
+
+  #put() {
+    this.#silently(() => {
+      this.#annotator.setAnnotations(this.#boxes.map((box) => this.#annotation(box)));
+      if (this.#selected !== null && this.#shown.has(`box-${this.#selected}`)) this.#annotator.setSelected(`box-${this.#selected}`, true);
+    });
   }
 
   zoom(by) {

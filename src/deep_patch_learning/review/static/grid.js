@@ -1,19 +1,21 @@
 // The grid: crops of boxes that are all right unless marked, and one key that accepts them.
 
 import { act, call, saw, tab, unsavedBoxes } from "./api.js";
-import { $, make, namesOf, percent, say } from "./page.js";
+import { $, busy, make, namesOf, percent, say } from "./page.js";
 
 const WRONG = "wrong", OPEN = "open", RIGHT = "right";
 let shown = []; // boxes on the screen
 let marks = new Map(); // box -> wrong or open; right if not there
 let following = null; // the screen after this one, being loaded
 let loading = 0;
+const leftOpen = new Set();
+let last = null; // the box that was looked at last: a button of the bar takes the focus from it
 let app;
 
 export function beginGrid(shared) {
   app = shared;
   $("accept").onclick = accept;
-  $("skip-screen").onclick = () => mark(focused(), OPEN);
+  $("skip-screen").onclick = () => mark(last, OPEN);
   new ResizeObserver(() => (shown.length ? fit() : null)).observe($("tiles"));
 }
 
@@ -33,14 +35,20 @@ function fit() {
 
 const asked = (without) => ({ tab, mode: app.mode, index: app.index, size: fit().size, without });
 
+// Boxes that were left open come again when no other is left.
 async function load(without = []) {
-  const found = await call("/api/screen", asked([...without, ...unsavedBoxes()].slice(-500)));
+  const others = () => asked([...without, ...unsavedBoxes(), ...leftOpen].slice(0, 500));
+  let found = await call("/api/screen", others());
+  if (!found.boxes.length && leftOpen.size) {
+    leftOpen.clear();
+    found = await call("/api/screen", others());
+  }
   for (const box of found.boxes) saw(box.image, box.version);
   // one class after the other: the eye compares like with like
   return found.boxes.sort((a, b) => a.index - b.index);
 }
 
-export async function showGrid() {
+export const showGrid = busy(async () => {
   const turn = ++loading;
   following = null;
   $("tiles").ariaBusy = "true";
@@ -50,15 +58,16 @@ export async function showGrid() {
   } catch (failure) {
     if (turn === loading) app.failed(failure);
   } finally {
-    $("tiles").ariaBusy = "false";
+    if (turn === loading) $("tiles").ariaBusy = "false";
   }
-}
+});
 
 export const heldByGrid = () => shown.map((box) => box.image);
 
 function put(boxes) {
   shown = boxes;
   marks = new Map();
+  last = null;
   $("tiles").replaceChildren(...boxes.map(tile));
   const none = boxes.length === 0;
   $("nothing").hidden = !none;
@@ -78,7 +87,8 @@ function put(boxes) {
   );
 }
 
-function sayNothing() {
+export function sayNothing() {
+  if ($("nothing").hidden) return;
   const name = app.index === null ? "" : ` of ${app.names[app.index]}`;
   const left = app.index === null ? app.facts.boxes - app.facts.judged : undefined;
   const mine = app.index === null ? left === 0 : app.facts.classes[app.index].boxes === app.facts.classes[app.index].judged;
@@ -99,7 +109,7 @@ function tile(box, place) {
   outline.style.top = `${(100 * (y1 - top)) / side}%`;
   outline.style.width = `${(100 * (x2 - x1)) / side}%`;
   outline.style.height = `${(100 * (y2 - y1)) / (bottom - top)}%`;
-  const sure = box.precision ?? box.score;
+  const sure = box.precision !== null ? `${percent(box.precision)}` : (box.score?.toFixed(2) ?? "");
   const name = app.names[box.index];
   const face = make(
     "button",
@@ -109,11 +119,14 @@ function tile(box, place) {
     make("span", { class: "stamp", "aria-hidden": "true" }),
   );
   face.onclick = () => mark(box, WRONG);
-  face.onfocus = () => app.hint(box.why ? `${box.name}: ${box.why}` : box.name);
-  face.onpointerenter = face.onfocus;
+  face.onpointerenter = () => app.hint(box.why ? `${box.name}: ${box.why}` : box.name);
+  face.onfocus = () => {
+    last = box;
+    face.onpointerenter();
+  };
   const open = make("button", { class: "open", "aria-label": `Open the image of ${name}, box ${place + 1}`, title: "Open the image (E)" }, "⤢");
   open.onclick = () => app.openImage(box.image, box.id);
-  const caption = make("span", { class: "caption" }, make("b", {}, name), make("span", {}, sure == null ? "" : percent(sure)));
+  const caption = make("span", { class: "caption" }, make("b", {}, name), make("span", {}, sure));
   return make("div", { class: "tile", role: "listitem", "data-box": box.id, "data-mark": RIGHT }, face, open, caption);
 }
 
@@ -145,20 +158,20 @@ function count() {
     : "Accept screen ";
 }
 
-export async function accept() {
+export const accept = busy(async () => {
   if (!shown.length) return;
   const boxes = Object.fromEntries(
     shown.filter((box) => marks.get(box.id) !== OPEN).map((box) => [box.id, marks.get(box.id) ?? RIGHT]),
   );
   const judged = shown.filter((box) => box.id in boxes), left = shown.filter((box) => !(box.id in boxes));
   const next = following, turn = ++loading;
+  for (const box of left) leftOpen.add(box.id);
   if (judged.length) send(judged, boxes);
   app.log("accept", judged.length);
-  const boxesAfter = (await next) ?? (await load(shown.map((box) => box.id)).catch(app.failed)) ?? [];
-  if (turn !== loading) return;
-  const again = new Set(left.map((box) => box.id));
-  put(boxesAfter.filter((box) => !again.has(box.id)));
-}
+  const ready = await next;
+  const boxesAfter = ready?.length ? ready : ((await load(judged.map((box) => box.id)).catch(app.failed)) ?? []);
+  if (turn === loading) put(boxesAfter);
+});
 
 async function send(judged, boxes) {
   const images = [...new Set(judged.map((box) => box.image))];

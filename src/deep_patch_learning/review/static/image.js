@@ -2,7 +2,7 @@
 
 import { act, call, drained, saw, tab } from "./api.js";
 import { Canvas } from "./canvas.js";
-import { $, choose, make, namesOf, say } from "./page.js";
+import { $, busy, choose, make, namesOf, say } from "./page.js";
 
 const STATUS = { open: "not judged", right: "right", wrong: "wrong", corrected: "corrected", drawn: "drawn" };
 let app, canvas;
@@ -31,38 +31,39 @@ export const heldByImage = () => (image && app?.view === "image" ? [image.id] : 
 
 // Which image
 
-export async function showImage(number, box = null) {
+export const showImage = busy(async (number, box = null) => {
   if (number === undefined) return showNext();
   try {
     put(await call(`/api/images/${number}?tab=${encodeURIComponent(tab)}`), box);
   } catch (failure) {
     app.failed(failure);
   }
-}
+});
 
 const asked = () => ({ tab, mode: app.mode, index: app.index, without: seen.slice(-100) });
 
-export async function showNext() {
-  const { image: next } = await ((await following) ?? call("/api/next", asked())).valueOf();
+export const showNext = busy(async () => {
+  const { image: next } = (await following) ?? (await call("/api/next", asked()));
   following = null;
   if (next) location.hash = `#/image/${next.id}`;
   else {
     say("No image is left here: all are done, or somebody else has them.");
     location.hash = "#/grid";
   }
-}
+});
 
 const source = (one) => `/images/${one.id}/2048`;
 
 function put(now, box) {
   image = now;
+  const still = image.boxes.find((one) => one.id === moving?.id);
+  if (still) still.corners = moving.corners;
   saw(image.id, image.version);
   if (seen.at(-1) !== image.id) seen = [...seen.filter((id) => id !== image.id), image.id];
   const open = image.boxes.find((one) => one.status === "open");
   selected = box ?? (image.boxes.some((one) => one.id === selected) ? selected : (open?.id ?? null));
   canvas.show(image, source(image));
   render();
-  following ??= null;
   prefetch();
 }
 
@@ -132,7 +133,7 @@ function select(id, focus = true) {
 
 // What is done
 
-async function does(kind, what, after) {
+const does = busy(async (kind, what, after) => {
   await flushImage();
   const number = image.id;
   try {
@@ -149,7 +150,7 @@ async function does(kind, what, after) {
     if (focus) $("boxes").querySelector(`[data-box="${focus}"]`)?.focus();
   }
   app.refresh();
-}
+});
 
 async function judge(box, how) {
   const at = image.boxes.indexOf(box);
@@ -233,7 +234,11 @@ export const imageCommands = {
     app.log("finish", image.boxes.length);
     await does("finish", { image: image.id, done: true }, showNext);
   },
-  draw: () => (canvas.drawing ? draw(canvas.middle()) : canvas.draw(true)),
+  draw: (event) => {
+    if (!canvas.drawing) canvas.draw(true);
+    else if (event.type === "click") imageCommands.escape();
+    else draw(canvas.middle());
+  },
   class: () => current() && classOf(current()),
   tag: () => changeTags(true),
   untag: () => changeTags(false),
@@ -255,5 +260,9 @@ export const imageCommands = {
   zoomIn: () => canvas.zoom(1.4),
   zoomOut: () => canvas.zoom(1 / 1.4),
   zoomFit: () => canvas.zoom(0),
-  escape: () => (canvas.drawing ? canvas.draw(false) : select(null)),
+  escape: () => {
+    if (!canvas.drawing) return select(null);
+    canvas.draw(false);
+    render();
+  },
 };

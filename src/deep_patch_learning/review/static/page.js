@@ -15,6 +15,19 @@ export function make(tag, attributes = {}, ...children) {
 
 export const percent = (share) => `${Math.round(100 * share)} %`;
 
+// How much is under way: for whoever drives the page and must wait.
+let under = 0;
+export function busy(what) {
+  return async (...given) => {
+    document.documentElement.dataset.busy = String(++under);
+    try {
+      return await what(...given);
+    } finally {
+      document.documentElement.dataset.busy = String(--under);
+    }
+  };
+}
+
 let fading;
 export function say(text) {
   const toast = $("toast");

@@ -1,10 +1,10 @@
 // The page as a whole: which view and mode is on, what the header says, keys, and the sign of life.
 
-import { begin, call, drained, onSaving, tab, turn } from "./api.js";
-import { beginGrid, gridCommands, heldByGrid, showGrid } from "./grid.js";
+import { begin, call, drained, latest, onSaving, tab, turn } from "./api.js";
+import { beginGrid, gridCommands, heldByGrid, sayNothing, showGrid } from "./grid.js";
 import { beginImage, flushImage, heldByImage, imageCommands, showImage, showNext } from "./image.js";
 import { commandOf, helpOf } from "./keys.js";
-import { $, make, percent, say } from "./page.js";
+import { $, busy, make, percent, say } from "./page.js";
 
 const PULSE = 8000; // milliseconds between signs of life
 const app = { view: "grid", mode: "sample", index: null, facts: null, names: [], keys: 0, hint, failed, refresh, openImage, log };
@@ -24,11 +24,22 @@ function log(what, number) {
 
 // The header
 
-let refreshing = null;
+let refreshing = null, again = false;
 function refresh() {
-  refreshing ??= call("/api/pulse", { tab, holds: [...new Set([...heldByGrid(), ...heldByImage()])] })
-    .then(show, (failure) => failure.status && failed(failure))
-    .finally(() => (refreshing = null));
+  if (refreshing) {
+    again = true;
+    return refreshing;
+  }
+  refreshing = call("/api/pulse", { tab, holds: [...new Set([...heldByGrid(), ...heldByImage()])] })
+    .then((facts) => {
+      show(facts);
+      if (facts.number < latest()) setTimeout(refresh, 600); // counts are shared by all, and up to half a second old
+    }, (failure) => failure.status && failed(failure))
+    .finally(() => {
+      refreshing = null;
+      if (again) refresh();
+      again = false;
+    });
   return refreshing;
 }
 
@@ -45,6 +56,7 @@ function show(facts) {
   showClasses(facts);
   showEstimate(facts);
   explain(facts);
+  sayNothing();
 }
 
 function showClasses(facts) {
@@ -109,7 +121,7 @@ function go(place) {
   location.hash = place;
 }
 
-async function arrive() {
+const arrive = busy(async () => {
   const [, name, number, box] = location.hash.split("/");
   await flushImage();
   if (name === "image") {
@@ -120,7 +132,7 @@ async function arrive() {
     await showGrid();
   }
   refresh();
-}
+});
 
 function openImage(number, box) {
   go(`#/image/${number}${box ? `/${box}` : ""}`);
@@ -150,7 +162,7 @@ function remember() {
   sessionStorage.setItem("dpl-review", JSON.stringify({ mode: app.mode, index: app.index }));
 }
 
-async function undoOrRedo(way) {
+const undoOrRedo = busy(async (way) => {
   await flushImage();
   try {
     const done = await turn(way);
@@ -161,7 +173,7 @@ async function undoOrRedo(way) {
   await drained();
   await (app.view === "grid" ? showGrid() : showImage(heldByImage()[0], null));
   refresh();
-}
+});
 
 // Light and dark
 
