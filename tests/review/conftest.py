@@ -251,8 +251,11 @@ class Person:
 
 
 @pytest.fixture
-def person(chromium: Any) -> Iterator[Callable[..., Person]]:
-    """A function that sits somebody in front of a review; at the end no browser may have complained, or asked elsewhere."""
+def person(chromium: Any, serve: Callable) -> Iterator[Callable[..., Person]]:
+    """A function that sits somebody in front of a review; at the end no browser may have complained, or asked elsewhere.
+
+    It needs `serve`, so that browsers close before their server does.
+    """
     people: list[Person] = []
 
     def sit(review: Review, **context: Any) -> Person:

@@ -21,7 +21,7 @@ export class Canvas {
     this.#events = events;
     document.adoptedStyleSheets = [...document.adoptedStyleSheets, this.#colours];
     new ResizeObserver(() => this.#fit()).observe($("stage"));
-    $("photo").addEventListener("load", () => this.#begin());
+    $("photo").addEventListener("load", () => this.#image && this.#begin());
     $("stage").addEventListener("click", () => setTimeout(() => this.#letGo()));
     $("stage").addEventListener("wheel", (event) => {
       if (!event.ctrlKey) return;
@@ -90,6 +90,14 @@ export class Canvas {
       $("photo").src = source;
     }
     this.#fit();
+  }
+
+  // Out of sight, Annotorious would divide by the size of an image that has none.
+  leave() {
+    this.#annotator?.destroy();
+    this.#annotator = this.#image = null;
+    $("photo").removeAttribute("src");
+    $("names").replaceChildren();
   }
 
   boxes(boxes, names, selected) {

@@ -27,6 +27,8 @@ export function beginImage(shared) {
   for (const [id, what] of Object.entries(buttons)) $(id).onclick = what;
 }
 
+export const leaveImage = () => canvas.leave();
+
 export const heldByImage = () => (image && app?.view === "image" ? [image.id] : []);
 
 // Which image

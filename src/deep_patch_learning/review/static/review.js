@@ -2,7 +2,7 @@
 
 import { begin, call, drained, latest, onSaving, tab, turn } from "./api.js";
 import { beginGrid, gridCommands, heldByGrid, sayNothing, showGrid } from "./grid.js";
-import { beginImage, flushImage, heldByImage, imageCommands, showImage, showNext } from "./image.js";
+import { beginImage, flushImage, heldByImage, imageCommands, leaveImage, showImage, showNext } from "./image.js";
 import { commandOf, helpOf } from "./keys.js";
 import { $, busy, make, percent, say } from "./page.js";
 
@@ -128,6 +128,7 @@ const arrive = busy(async () => {
     view("image");
     await (number ? showImage(Number(number), box ? Number(box) : null) : showNext());
   } else {
+    leaveImage();
     view("grid");
     await showGrid();
   }
