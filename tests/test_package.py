@@ -12,20 +12,20 @@ import deep_patch_learning as dpl
 from deep_patch_learning.common import errors
 
 COMMANDS = {
-    *(
-        "train",
-        "load",
-        "predict",
-        "evaluate",
-        "label",
-        "review",
-        "check",
-        "report",
-        "patches",
-        "calibrate",
-        "demo",
-        "info",
-    )
+    "train",
+    "load",
+    "predict",
+    "evaluate",
+    "label",
+    "review",
+    "check",
+    "report",
+    "patches",
+    "calibrate",
+    "demo",
+    "export",
+    "backend",
+    "info",
 }
 RESEARCH = {"distil", "compare", "reproduce"}
 TYPES = {"Model", "Prediction", "Tag", "FoundBox", "TaggedImages", "Recipe", "Run"}

@@ -6,9 +6,9 @@ in it: its boxes were found by a model, or drawn by a person.
 
 import json
 import sqlite3
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -16,6 +16,7 @@ import numpy as np
 
 from deep_patch_learning.common.boxes import box_iou
 from deep_patch_learning.common.errors import DataError
+from deep_patch_learning.data.dataset import PRESENT, TaggedImages
 
 VERSION = 1  # of the tables, SQLite's `user_version`
 
@@ -75,6 +76,65 @@ class ReviewedImage:
     rejected_classes: np.ndarray
     tags: dict[int, int] = field(default_factory=dict)
     done: bool = False
+
+
+def reviewed_of(store: str | Path, images: TaggedImages) -> dict[str, ReviewedImage]:
+    """Return by name what a store says about these images; that it says nothing about any is a `DataError`."""
+    reviewed = read_reviewed(store, images.classes)
+    own = {name: reviewed[name] for name in images.names if name in reviewed}
+    if not own:
+        why = "nobody has said anything in it yet" if not reviewed else "none of its reviewed images is among these"
+        raise DataError(f"{store}: {why}. Review some with dpl review, or leave --reviewed out.")
+    return own
+
+
+def nothing_said() -> ReviewedImage:
+    """Return what is known of an image about which nobody said anything."""
+    none, numbers = np.zeros((0, 4), np.float32), np.zeros(0, np.int64)
+    return ReviewedImage(none, numbers, none, numbers)
+
+
+def with_reviewed_tags(images: TaggedImages, reviewed: Mapping[str, ReviewedImage]) -> TaggedImages:
+    """Return the images with the tags that people corrected; a class of which they accepted a box is present."""
+    labels = images.labels.copy()
+    for row, name in enumerate(images.names):
+        said = reviewed.get(name)
+        if said is not None:
+            for index, state in said.tags.items():
+                labels[row, index] = state
+            labels[row, said.classes] = PRESENT
+    return replace(images, labels=labels)
+
+
+def as_lines(reviewed: Mapping[str, ReviewedImage], classes: Sequence[str]) -> str:
+    """Return what people said about images as JSON lines, in the order of the images' names."""
+    lines = []
+    for name, said in sorted(reviewed.items()):
+        boxes, rejected = (
+            [[classes[index], *map(float, box)] for box, index in zip(*own, strict=True)]
+            for own in ((said.boxes, said.classes), (said.rejected, said.rejected_classes))
+        )
+        tags = {classes[index]: state for index, state in sorted(said.tags.items())}
+        line = {"image": name, "boxes": boxes, "rejected": rejected, "tags": tags, "done": said.done}
+        lines.append(json.dumps(line) + "\n")
+    return "".join(lines)
+
+
+def from_lines(path: Path, classes: Sequence[str]) -> dict[str, ReviewedImage]:
+    """Return what `as_lines` wrote to a file, by the images' names."""
+    numbers = {name: number for number, name in enumerate(classes)}
+    found = {}
+    try:
+        for line in map(json.loads, path.read_text(encoding="utf-8").splitlines()):
+            arrays: list[np.ndarray] = []
+            for key in ("boxes", "rejected"):
+                arrays.append(np.array([box[1:] for box in line[key]], np.float32).reshape(-1, 4))
+                arrays.append(np.array([numbers[box[0]] for box in line[key]], np.int64))
+            tags = {numbers[name]: int(state) for name, state in line["tags"].items()}
+            found[line["image"]] = ReviewedImage(arrays[0], arrays[1], arrays[2], arrays[3], tags, bool(line["done"]))
+    except (OSError, KeyError, TypeError, ValueError) as error:
+        raise DataError(f"{path}: is damaged or of other classes ({error!r}). Train again in a new folder.") from None
+    return found
 
 
 UNJUDGED = -1
