@@ -184,7 +184,7 @@ def test_an_image_with_the_mouse(person, review) -> None:
         one.page.locator("#undo").click()
         one.still()
     assert (boxes_in(review.store), tags_in(review.store, 2)) == before
-    assert one.page.locator("#undo").is_disabled()
+    one.until("document.getElementById('undo').disabled")
 
 
 def test_an_image_with_the_keyboard_alone(person, review) -> None:
