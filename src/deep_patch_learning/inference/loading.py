@@ -11,7 +11,7 @@ from deep_patch_learning.patches.generator import in_full
 from deep_patch_learning.recipe.build import build_network, recipe_box_selection, recipe_patches
 from deep_patch_learning.recipe.recipe import Recipe
 from deep_patch_learning.runs.checkpoint import read_checkpoint, restore_network
-from deep_patch_learning.runs.folder import RunFolder
+from deep_patch_learning.runs.folder import AGAIN, RunFolder
 
 ModelOrRun = Model | str | Path | Sequence[str | Path] | None
 ONNX = ".onnx"
@@ -57,11 +57,22 @@ def load(
     recipe = Recipe.load(folder.config)
     if patches is not None:
         recipe = recipe.replace(patches=in_full(str(patches)))
-    network, _ = build_network(recipe, len(classes), pretrained=False)
     _, tensors, _ = read_checkpoint(folder.weights if folder.weights.exists() else folder.checkpoint)
+    _check_sizes(folder, recipe, len(classes), {size for tensor in tensors.values() for size in tensor.shape})
+    network, _ = build_network(recipe, len(classes), pretrained=False)
     restore_network(network, tensors, folder.weights)
     calibration = read_calibration(folder.calibration, classes)
     return Model(network, classes, predict_settings(recipe, scales, flips), recipe_patches(recipe), device, calibration)
+
+
+def _check_sizes(folder: RunFolder, recipe: Recipe, classes: int, stored: set[int]) -> None:
+    """Raise `RunError` where the run names sizes that none of its weights have, before a network of these sizes is built."""
+    heads, width = recipe.model.heads, recipe.refinement.refinement_width
+    named = {"filters": recipe.model.filters} if "classification" in heads else {}
+    named |= {"refinement_width": width} if "refinement" in heads and width else {}
+    for name, size in {"classes": classes, **named}.items():
+        if size not in stored:
+            raise RunError(f"{folder.folder}: names {size:,} {name}, but none of its weights is of that size. {AGAIN}")
 
 
 def as_model(model: ModelOrRun, device: str = "auto", patches: str | Path | None = None) -> Model:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from deep_patch_learning.common.atomic_files import write_whole
+from deep_patch_learning.common.atomic_files import parsed, write_whole
 from deep_patch_learning.common.boxes import area, outside
 from deep_patch_learning.common.errors import DataError, DplError, did_you_mean
 
@@ -445,7 +445,7 @@ class Prediction:
     def load(cls, path: str | Path) -> "Prediction":
         """Return the prediction saved in a JSON file."""
         try:
-            saved = json.loads(Path(path).read_text(encoding="utf-8"))
+            saved = parsed(Path(path).read_bytes())
         except FileNotFoundError:
             raise DataError(f"{path}: there is no such file. Give the path of a saved prediction.") from None
         except (OSError, ValueError) as error:

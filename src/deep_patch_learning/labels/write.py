@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from deep_patch_learning.common.atomic_files import UnfitError, parsed
 from deep_patch_learning.common.errors import DataError, did_you_mean
 from deep_patch_learning.data.dataset import TaggedImages
 from deep_patch_learning.data.reviewed import ReviewedImage
@@ -135,8 +136,8 @@ def digest(folder: Path) -> str:
 
 def _written_digest(folder: Path) -> str | None:
     try:
-        manifest = json.loads((folder / MANIFEST).read_text(encoding="utf-8"))
-    except ValueError:
+        manifest = parsed((folder / MANIFEST).read_bytes())
+    except UnfitError:
         return None
     return manifest.get("digest") if isinstance(manifest, dict) and manifest.get("kind") == _KIND else None
 
