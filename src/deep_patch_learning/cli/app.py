@@ -333,11 +333,16 @@ def report(
         int | None, typer.Option(min=1, help="At most N images, spread evenly.", rich_help_panel=DATA)
     ] = 200,
     workers: Workers = None,
+    reviewed: Annotated[
+        Path | None,
+        typer.Option(help="A store of dpl review: how many boxes are right.", show_default="RUN/review.sqlite"),
+    ] = None,
 ) -> None:
     """Write one HTML page that says how far to trust a run: numbers, tags to check, best and worst images, reasons."""
     from deep_patch_learning.commands.report import report as command
 
-    print(command(run, data=data, split=split, out=out, limit=limit, device=device, workers=workers))
+    work: dict[str, Any] = {"limit": limit, "device": device, "workers": workers}
+    print(command(run, data=data, split=split, out=out, reviewed=reviewed, **work))
 
 
 @app.command(epilog=example("dpl patches VOC2007 --split val", "dpl patches photos.csv --method edge-boxes --json"))
