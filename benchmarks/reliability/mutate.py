@@ -208,4 +208,4 @@ def _any(random: Random) -> Any:
         for _ in range(random.choice((20, 900))):
             deep = [deep]
         return deep
-    return random.choice(VALUES) if random.random() < 0.6 else random.choice(TEXTS)
+    return copy.deepcopy(random.choice(VALUES if random.random() < 0.6 else TEXTS))

@@ -113,6 +113,18 @@ def prediction(path: Path) -> None:
     found.to_coco()
 
 
+def review_answers(path: Path) -> None:
+    """Read what people said in a review: its store, or the lines that a run keeps of it."""
+    from deep_patch_learning.data.reviewed import from_lines, judged_boxes, opened, read_reviewed
+
+    if path.suffix == ".jsonl":
+        from_lines(path, ["cat", "dog"])
+        return
+    read_reviewed(path, ["cat", "dog"])
+    with opened(path) as file:
+        judged_boxes(file, ["cat", "dog"])
+
+
 def weights(path: Path) -> None:
     """Build a network that starts from a file of pretrained weights."""
     from deep_patch_learning.recipe.build import build_network
@@ -134,4 +146,7 @@ TARGETS: dict[str, Callable[[Path], None]] = {
     "set": set_options,
     "predictions": prediction,
     "weights": weights,
+    "label-studio": tags,
+    "cvat": tags,
+    "review-answers": review_answers,
 }
