@@ -41,11 +41,11 @@ MARKS = (".safetensors", "/vendor/", ".min.js", ".woff2", ".ttf")  # of files th
 
 TOP = """# Third-party software and files
 
-Written by `python tools/third_party.py` from the metadata of the installed packages; a test compares it with `pyproject.toml` and the
-tree. deep_patch_learning itself is under Apache-2.0 ([LICENSE](LICENSE)).
+Written by `python tools/third_party.py` from the metadata of the installed packages; a test compares it with `pyproject.toml` and
+the tree. deep_patch_learning itself is under Apache-2.0 ([LICENSE](LICENSE)).
 
-The wheel holds none of the dependencies: pip fetches them. A dependency's own dependencies have further licences: wheels of torch for CUDA bring
-NVIDIA's libraries, under NVIDIA's terms. `pip-licenses` lists what an environment holds.
+The wheel holds none of the dependencies: pip fetches them. A dependency's own dependencies have further licences: wheels of torch
+for CUDA bring NVIDIA's libraries, under NVIDIA's terms. `pip-licenses` lists what an environment holds.
 """
 
 
