@@ -336,7 +336,7 @@ def review_killed(trial: Trial, labels: Command) -> Result:
     (data,) = (path for path in (trial.folder / "labels").rglob("*.json") if path.name != MANIFEST)
     acknowledged: list[str] = []
     for turn in range(MOST_KILLS):
-        served = Forked(["review", data, "--port", 0], trial.folder / f"said-{turn}")
+        served = Forked(["review", data, "--follow-links", "--port", 0], trial.folder / f"said-{turn}")
         link, until = None, time.monotonic() + 60
         while link is None and time.monotonic() < until:
             link = re.search(r"review at (http\S+)", served.said if served.output.exists() else "")
