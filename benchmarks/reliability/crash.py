@@ -348,14 +348,20 @@ def review_killed(trial: Trial, labels: Command) -> Result:
         base, _, key = link[1].partition("?")
         with httpx.Client(base_url=base.rstrip("/"), timeout=30) as client:
             client.get(f"/?{key}").raise_for_status()
+            version = 0
             while time.monotonic() < stop_at:
-                action = {"id": f"action-{trial.number}-{turn}-{len(acknowledged):06d}", "kind": "draw", "seen": {}}
-                answer = client.post("/api/actions", json=action | {"image": 1, "index": 0, "corners": [1, 1, 20, 20]})
+                action = {"id": f"action-{trial.number}-{turn}-{len(acknowledged):06d}", "kind": "draw", "image": 1}
+                action |= {"seen": {"1": version}, "index": 0, "corners": [1, 1, 20, 20]}
+                answer = client.post("/api/actions", json=action)
+                if answer.status_code == 409:  # the turn before was there already
+                    version = answer.json()["conflicts"][0]["version"]
+                    continue
                 if answer.status_code != 200:
                     served.kill(signal.SIGKILL)
                     served.wait(5)
                     return Result(Outcome.TRACEBACK, answer.text)
                 acknowledged.append(action["id"])
+                version += 1
             served.kill(trial.random.choice(SIGNALS))
         status = served.wait(30)
         if status is None:
