@@ -163,13 +163,16 @@ def kinds(scratch: Path) -> dict[str, Kind]:
 
 
 def run_content(folder: Path) -> object:
-    """Return the tensors' bytes of all runs below a folder, their settings, and their logs without the times."""
+    """Return the tensors' bytes of all runs below a folder, their settings, and the steps in their logs.
+
+    A logged loss is the mean over the steps since the last line or, where it was resumed since, over fewer.
+    """
     found = {}
     for path in sorted((folder / "run").rglob("*.safetensors")):
         found[str(path.relative_to(folder))] = path.read_bytes()
     for path in sorted((folder / "run").rglob("log.jsonl")):
         found[str(path.relative_to(folder))] = [
-            {key: value for key, value in json.loads(line).items() if key != "seconds"} for line in path.open()
+            [json.loads(line)[key] for key in ("step", "samples", "learning_rate")] for line in path.open()
         ]
     for path in sorted((folder / "run").rglob("config.toml")):
         found[str(path.relative_to(folder))] = path.read_text()
