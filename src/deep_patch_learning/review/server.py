@@ -140,6 +140,10 @@ def _errors(app: FastAPI) -> None:
     app.add_exception_handler(DplError, answer(404))  # an image that cannot be read any more
     app.add_exception_handler(sqlite3.Error, answer(503))
 
+    @app.exception_handler(Exception)  # the terminal shows it in full
+    def mistake(request: Request, error: Exception) -> JSONResponse:
+        return JSONResponse({"error": "the server made a mistake. The terminal says more."}, 500)
+
     @app.exception_handler(RequestValidationError)
     def invalid(request: Request, error: RequestValidationError) -> JSONResponse:
         first = error.errors()[0]
