@@ -133,6 +133,7 @@ COLUMNS = {
         "recall_at_80": "recall at 80 % precision", "seeds": "seeds",
     },
     "shipped_speed": {"what": "what", "seconds": "seconds per image (median)", "times_the_peer": "times SSDLite320"},
+    "review": {"what": "what", "value": "measured", "unit": "unit", "detail": "how"},
     "world_boxes": {
         "world": "images", "boxes": "boxes", "mAP": "mAP", "detection_mAP": "detection mAP",
         "recall_at_80": "recall at 80 % precision", "recall_of_2": "recall of 2 per class", "recall_of_3": "of 3 per class",
