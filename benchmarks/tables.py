@@ -112,6 +112,9 @@ COLUMNS = {
         "trained_on": "trained on", "measured_on": "measured on", "mAP": "mAP", "mAP_11pt": "mAP 11-point", "CorLoc": "CorLoc",
         "detection_mAP": "detection mAP", "recall_at_80": "recall at 80 % precision",
     },
+    "shipped_mistakes": {
+        "kind": "kind", "count": "boxes", "percent_of_boxes": "% of all boxes", "seen_in": "in so many images",
+    },
     "own_photos": {
         "layers": "initial weights", "recipe": "recipe", "measured_on": "measured on", "mAP": "mAP", "CorLoc": "CorLoc",
         "detection_mAP": "detection mAP", "recall_at_80": "recall at 80 % precision",
@@ -142,6 +145,8 @@ WORDS = {
     "long second round of both": "long self-training round 1, ensemble of two",
     "long third round": "long self-training round 2",
     "fourth round of three": "long self-training round 3, ensemble of three",
+    "second round, up to three boxes per tag": "round 2, up to three boxes per tag",
+    "second round, last stage on the map, 7 x 7 bins": "round 2, last stage on the map, 7 x 7 bins",
     "ImageNet's": "ImageNet",
     "ImageNet's, second round": "ImageNet, self-training round",
     "the shipped model's": "shipped model",

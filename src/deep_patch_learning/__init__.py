@@ -18,18 +18,21 @@ from typing import TYPE_CHECKING, Any
 __version__ = "0.1.0"
 
 if TYPE_CHECKING:
+    from deep_patch_learning.commands.backend import backend
     from deep_patch_learning.commands.calibrate import calibrate
     from deep_patch_learning.commands.check import check
     from deep_patch_learning.commands.compare import compare
     from deep_patch_learning.commands.demo import demo
     from deep_patch_learning.commands.distil import distil
     from deep_patch_learning.commands.evaluate import evaluate
+    from deep_patch_learning.commands.export import export
     from deep_patch_learning.commands.info import info
     from deep_patch_learning.commands.label import label
     from deep_patch_learning.commands.patches import patches
     from deep_patch_learning.commands.predict import predict
     from deep_patch_learning.commands.report import report
     from deep_patch_learning.commands.reproduce import reproduce
+    from deep_patch_learning.commands.review import review
     from deep_patch_learning.commands.train import Run, train
     from deep_patch_learning.common.errors import DataError, DplError, ModelError, RunError, SettingError, TrainingError
     from deep_patch_learning.data.dataset import TaggedImages
@@ -53,12 +56,14 @@ __all__ = [
     "Tag",
     "TaggedImages",
     "TrainingError",
+    "backend",
     "calibrate",
     "check",
     "compare",
     "demo",
     "distil",
     "evaluate",
+    "export",
     "info",
     "label",
     "load",
@@ -67,6 +72,7 @@ __all__ = [
     "read_tags",
     "report",
     "reproduce",
+    "review",
     "train",
 ]
 
@@ -82,7 +88,7 @@ _HOME = {
     "load": "inference.loading",
     "read_tags": "data.readers.read",
 }
-_PACKAGES_TOO = ("patches", "report")  # names of a command and of a package
+_PACKAGES_TOO = ("patches", "report", "review")  # names of a command and of a package
 
 
 def __getattr__(name: str) -> Any:

@@ -14,10 +14,12 @@ from typer.core import TyperGroup
 from deep_patch_learning.cli.options import (
     DATA,
     NETWORK,
+    BackendTool,
     Data,
     DemoRecipe,
     Device,
     DeviceName,
+    ExportFormat,
     Flips,
     Json,
     LabelFormat,
@@ -26,6 +28,7 @@ from deep_patch_learning.cli.options import (
     PatchMethod,
     Run,
     RunOrShipped,
+    Runtime,
     Scales,
     SearchMode,
     Split,
@@ -172,12 +175,19 @@ def predict(
     scales: Scales = None,
     flips: Flips = None,
     patches: Patches = None,
+    runtime: Annotated[
+        Runtime, typer.Option(help="onnx: the model.onnx that dpl export wrote into the run.", rich_help_panel=NETWORK)
+    ] = Runtime.TORCH,
 ) -> None:
     """Say what is in images and where, as JSON and as drawn images."""
     from deep_patch_learning.commands.predict import predict as command
     from deep_patch_learning.commands.predict import show
     from deep_patch_learning.inference.loading import load
 
+    if runtime == Runtime.ONNX:
+        from deep_patch_learning.commands.export import exported
+
+        model = exported(model)
     loaded = load(model, device, scale_numbers(scales), flips, patches)
     found = command(images, loaded, out=out, threshold=threshold, draw=draw)
     with tempfile.TemporaryFile("w+", encoding="utf-8") as lines:  # on disk: memory must not grow with the images
@@ -234,6 +244,9 @@ def label(
     for_training: Annotated[
         bool, typer.Option("--for-training", help="Labels to train a detector on: no tag without a box.")
     ] = False,
+    reviewed: Annotated[
+        Path | None, typer.Option(help="The store of dpl review: people's boxes go before those found.")
+    ] = None,
     device: Device = DeviceName.AUTO,
     as_json: Json = False,
     split: Split = None,
@@ -254,6 +267,7 @@ def label(
         min_score=min_score,
         precision=precision,
         boxes_per_class=boxes_per_class,
+        reviewed=reviewed,
         untagged=untagged,
         patches=patches,
         for_training=for_training,
@@ -264,6 +278,60 @@ def label(
     show(counts)
     if as_json:
         print_json(counts)
+
+
+@app.command(
+    epilog=example(
+        "dpl review photos.csv --model runs/photos",
+        "dpl review labels/annotations/instances_train.json",
+        "dpl review runs/photos/review.sqlite --host 0.0.0.0",
+    )
+)
+def review(
+    data: Annotated[
+        Path, typer.Argument(help="A tagged data set; or a COCO json, a folder of dpl label, or a store to go on with.")
+    ],
+    model: RunOrShipped = None,
+    store: Annotated[
+        Path | None,
+        typer.Option(help="Where the review is kept.", show_default="review.sqlite beside the run or labels"),
+    ] = None,
+    port: Annotated[
+        int | None,
+        typer.Option(min=0, max=65535, help="Where the page is served.", show_default="the first free from 8765"),
+    ] = None,
+    host: Annotated[
+        str, typer.Option(help="The address. Others than this machine's own need the token.")
+    ] = "127.0.0.1",
+    token: Annotated[
+        str | None, typer.Option(help="What the link must hold.", show_default="made where it is needed")
+    ] = None,
+    browser: Annotated[bool, typer.Option("--open", help="Open the page in a browser.")] = False,
+    follow_links: Annotated[
+        bool, typer.Option("--follow-links", help="Images may be links out of the data's folder.", rich_help_panel=DATA)
+    ] = False,
+    device: Device = DeviceName.AUTO,
+    split: Split = None,
+    limit: Limit = None,
+    workers: Workers = None,
+) -> None:
+    """Open a page to accept, correct and draw boxes; it says how many are right."""
+    from deep_patch_learning.commands.review import review as command
+
+    command(
+        data,
+        model,
+        store=store,
+        split=split,
+        host=host,
+        port=port,
+        token=token,
+        browser=browser,
+        follow_links=follow_links,
+        limit=limit,
+        device=device,
+        workers=workers,
+    )
 
 
 @app.command(
@@ -319,11 +387,16 @@ def report(
         int | None, typer.Option(min=1, help="At most N images, spread evenly.", rich_help_panel=DATA)
     ] = 200,
     workers: Workers = None,
+    reviewed: Annotated[
+        Path | None,
+        typer.Option(help="A store of dpl review: how many boxes are right.", show_default="RUN/review.sqlite"),
+    ] = None,
 ) -> None:
     """Write one HTML page that says how far to trust a run: numbers, tags to check, best and worst images, reasons."""
     from deep_patch_learning.commands.report import report as command
 
-    print(command(run, data=data, split=split, out=out, limit=limit, device=device, workers=workers))
+    work: dict[str, Any] = {"limit": limit, "device": device, "workers": workers}
+    print(command(run, data=data, split=split, out=out, reviewed=reviewed, **work))
 
 
 @app.command(epilog=example("dpl patches VOC2007 --split val", "dpl patches photos.csv --method edge-boxes --json"))
@@ -363,6 +436,49 @@ def info(as_json: Json = False) -> None:
     show(found)
     if as_json:
         print_json(found)
+
+
+@app.command(
+    epilog=example("dpl export runs/photos", "dpl export runs/photos --format torch", "dpl export --out model.onnx")
+)
+def export(
+    run: Annotated[Path | None, typer.Argument(help="The folder of a run.", show_default="the shipped model")] = None,
+    format: Annotated[
+        ExportFormat, typer.Option(help="onnx: images in, boxes out. torch: torch.export, one view.")
+    ] = ExportFormat.ONNX,
+    out: Annotated[Path | None, typer.Option(help="The file.", show_default="RUN/model.onnx or RUN/model.pt2")] = None,
+    eight_bit: Annotated[
+        bool, typer.Option("--8-bit/--no-8-bit", help="Write NAME-8bit.onnx too, its weights in 8 bits.")
+    ] = True,
+    as_json: Json = False,
+    scales: Scales = None,
+    flips: Flips = None,
+) -> None:
+    """Write the network of a run as one file that other runtimes load."""
+    from deep_patch_learning.commands.export import export as command
+    from deep_patch_learning.commands.export import show
+
+    files = command(run, format=format, out=out, scales=scale_numbers(scales), flips=flips, eight_bit=eight_bit)
+    show(files)
+    if as_json:
+        print_json({"files": [{"path": str(file), "bytes": file.stat().st_size} for file in files]})
+
+
+@app.command(epilog=example("dpl backend label-studio --model runs/photos --images /data"))
+def backend(
+    tool: Annotated[BackendTool, typer.Argument(help="Whose backend.")],
+    model: RunOrShipped = None,
+    images: Annotated[
+        Path | None, typer.Option(help="Label Studio's document root; no file outside it is read.", show_default="none")
+    ] = None,
+    host: Annotated[str, typer.Option(help="Where to listen; others than this machine need a password.")] = "127.0.0.1",
+    port: Annotated[int, typer.Option(min=0, max=65535, help="The port.")] = 9090,
+    device: Device = DeviceName.AUTO,
+) -> None:
+    """Serve a model to Label Studio, which then shows boxes and tags before people label."""
+    from deep_patch_learning.commands.backend import backend as command
+
+    command(model, images=images, host=host, port=port, device=device)
 
 
 app.add_typer(research)

@@ -11,8 +11,9 @@ from deep_patch_learning.common.progress import console
 from deep_patch_learning.common.progress import out as stdout
 from deep_patch_learning.data.dataset import limited
 from deep_patch_learning.data.readers.read import read_tags
+from deep_patch_learning.data.reviewed import reviewed_of, with_reviewed_tags
 from deep_patch_learning.inference.box_trust import TrustingModel
-from deep_patch_learning.inference.loading import ModelOrRun, as_model
+from deep_patch_learning.inference.loading import ONNX, ModelOrRun, as_model
 from deep_patch_learning.inference.model import Model
 from deep_patch_learning.inference.stream import predict_prepared
 from deep_patch_learning.labels.select import BOXES_PER_CLASS, LabelRule
@@ -29,8 +30,8 @@ class LabelOptions(TypedDict, total=False):
     calibrated. `precision`: the expected precision that a box must reach, which takes three views of each image; it is then
     what the score of a label says. `boxes_per_class`: at most so many boxes of a class in an image, 1 if not given, for
     training all. `untagged`: boxes of classes that are not tagged too. `for_training`: labels to train a detector on, see
-    `LabelRule`. `patches`: others than the run's, a generator's name or a proposal file. `limit`, `workers` and `device` as of
-    `Work`.
+    `LabelRule`. `reviewed`: the store of `dpl review`, whose boxes and tags go before those found. `patches`: others than the
+    run's, a generator's name or a proposal file. `limit`, `workers` and `device` as of `Work`.
     """
 
     min_score: float | None
@@ -38,6 +39,7 @@ class LabelOptions(TypedDict, total=False):
     for_training: bool
     boxes_per_class: int | None
     untagged: bool
+    reviewed: str | Path | None
     patches: str | Path | None
     limit: int | None
     workers: int | None
@@ -55,9 +57,10 @@ def label(
 ) -> dict[str, Any]:
     """Return the counts, after finding boxes for the tags of `data` and writing them to the new folder `out`.
 
-    `format` is coco, voc, yolo or label-studio. `model` is a model, a run folder, or None for the shipped model. Images
-    without boxes are written as negatives. The folder appears whole or not at all. For `options` see `LabelOptions`:
-    min_score, precision, boxes_per_class, untagged, for_training, patches, limit, workers, device.
+    `format` is coco, voc, yolo, label-studio, cvat, createml, fiftyone or imagefolder (Hugging Face).
+    `model` is a model, a run folder, an ONNX file, or None for the shipped model. Images without boxes are written as negatives.
+    The folder appears whole or not at all. For `options` see `LabelOptions`:
+    min_score, precision, boxes_per_class, untagged, for_training, reviewed, patches, limit, workers, device.
     """
     check_options(options, LabelOptions, "label")
     data, out = Path(data), Path(out)
@@ -73,10 +76,13 @@ def label(
     if rule.precision is not None:
         loaded = TrustingModel.of(loaded)
     images = limited(read_tags(data, split, classes=loaded.classes), options.get("limit"))
+    store = options.get("reviewed")
+    reviewed = {} if store is None else reviewed_of(store, images)
+    images = with_reviewed_tags(images, reviewed)
     prepared = prepare(images, loaded.patch_generator, workers=options.get("workers"))
     try:
         predictions = predict_prepared(loaded, prepared, description="labelling")
-        counts = write_labels(predictions, prepared.images, target, rule)
+        counts = write_labels(predictions, prepared.images, target, rule, reviewed)
     except KeyboardInterrupt:
         console.print(f"stopped: nothing was written to {out}. Repeat the command.", markup=False, soft_wrap=True)
         raise
@@ -97,6 +103,8 @@ def _finds_boxes(model: ModelOrRun) -> bool:
         return all(network.discovery is not None or network.refinement is not None for network in networks)
     if not isinstance(model, str | Path):
         return True  # the shipped model does; several runs are checked as they are loaded
+    if Path(model).suffix.lower() == ONNX:
+        return True  # no other is exported
     run = RunFolder(model)
     run.must_exist()
     return tuple(Recipe.load(run.config).model.heads) != ("classification",)
@@ -156,6 +164,8 @@ def places(counts: dict[str, Any]) -> list[str]:
         lines.append(f"{len(counts['left_out'])} images are left out: a tag of theirs has no such box")
     if counts["precision"] is not None and counts["boxes"]:
         lines.append(f"{_mean_score(counts):.0%} of the {counts['boxes']} boxes are expected to be right (IoU of 0.5)")
+    if counts["by_people"]:
+        lines.append(f"{counts['by_people']} of the {counts['boxes']} boxes are those of people who reviewed them")
     if counts["parts"]:
         lines.append(f"{counts['parts']} of {counts['boxes']} boxes look like parts of an object: look at those first")
     lines.append(f"{counts['format']} labels in {folder}: {', '.join(counts['files'])}")

@@ -4,16 +4,22 @@ import hashlib
 import json
 import os
 import shutil
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from deep_patch_learning.common.atomic_files import UnfitError, parsed
 from deep_patch_learning.common.errors import DataError, did_you_mean
 from deep_patch_learning.data.dataset import TaggedImages
+from deep_patch_learning.data.reviewed import ReviewedImage
 from deep_patch_learning.inference.prediction import Prediction
 from deep_patch_learning.labels.coco import write_coco
+from deep_patch_learning.labels.createml import write_createml
+from deep_patch_learning.labels.cvat import write_cvat
+from deep_patch_learning.labels.fiftyone import write_fiftyone
+from deep_patch_learning.labels.imagefolder import write_imagefolder
 from deep_patch_learning.labels.label_studio import write_label_studio
 from deep_patch_learning.labels.links import file_part, image_root, turned
 from deep_patch_learning.labels.select import LabelRule, LabelSet, select, summary
@@ -48,21 +54,30 @@ FORMATS: dict[str, Callable[[LabelTarget, LabelSet, Path], list[str]]] = {
     "voc": lambda target, labels, partial: write_voc(labels, partial, Path(target.folder).resolve().name),
     "yolo": lambda target, labels, partial: write_yolo(labels, partial),
     "label-studio": lambda target, labels, partial: write_label_studio(labels, partial, target.model_version),
+    "cvat": lambda target, labels, partial: write_cvat(labels, partial),
+    "createml": lambda target, labels, partial: write_createml(labels, partial),
+    "fiftyone": lambda target, labels, partial: write_fiftyone(labels, partial),
+    "imagefolder": lambda target, labels, partial: write_imagefolder(labels, partial),
 }
 
 
 def write_labels(
-    predictions: Iterable[Prediction], images: TaggedImages, target: LabelTarget, rule: LabelRule | None = None
+    predictions: Iterable[Prediction],
+    images: TaggedImages,
+    target: LabelTarget,
+    rule: LabelRule | None = None,
+    reviewed: Mapping[str, ReviewedImage] | None = None,
 ) -> dict[str, Any]:
     """Return the counts, after writing the labels of `images` into a folder, which appears whole or not at all.
 
     `predictions` are those of `images`, in the same order. They may come from a generator: of each, only the selected boxes are
-    kept. The folder must be new or empty, or hold labels that were written here and not changed since: those are replaced.
+    kept. Boxes of people, in `reviewed` by the images' names, go before those found. The folder must be new or empty, or hold
+    labels that were written here and not changed since: those are replaced.
     """
     target.check()
     rule = rule or LabelRule()
     folder = Path(target.folder)
-    labels = select(predictions, images, rule, split_name(target.split))
+    labels = select(predictions, images, rule, split_name(target.split), reviewed)
     if not labels.images and labels.left_out:
         raise DataError("every image has a tag without a box that is sure enough. Ask for less, or train longer.")
     if not labels.images:
@@ -121,8 +136,8 @@ def digest(folder: Path) -> str:
 
 def _written_digest(folder: Path) -> str | None:
     try:
-        manifest = json.loads((folder / MANIFEST).read_text(encoding="utf-8"))
-    except ValueError:
+        manifest = parsed((folder / MANIFEST).read_bytes())
+    except UnfitError:
         return None
     return manifest.get("digest") if isinstance(manifest, dict) and manifest.get("kind") == _KIND else None
 

@@ -7,9 +7,9 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from importlib import metadata
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple, NotRequired, TypedDict
 
-from deep_patch_learning.common.atomic_files import write_whole
+from deep_patch_learning.common.atomic_files import UnfitError, fitting, parsed, read_json, write_whole
 from deep_patch_learning.common.errors import RunError, did_you_mean
 from deep_patch_learning.data.dataset import TaggedImages
 from deep_patch_learning.recipe.recipe import Recipe
@@ -18,11 +18,38 @@ if TYPE_CHECKING:
     from deep_patch_learning.data.holdout import Draw
 
 
+AGAIN = "Restore it, or train again in a new folder."
+
+
+class RunData(TypedDict):
+    """The schema of data.json: what the run was trained on."""
+
+    classes: list[str]
+    fingerprint: str
+    path: NotRequired[str | None]
+    split: NotRequired[str | None]
+    limit: NotRequired[int | None]
+    held_out: NotRequired[str]
+    val_split: NotRequired[str | None]
+    val_share: NotRequired[float | None]
+    val_seed: NotRequired[int]
+    distilling: NotRequired[dict[str, Any]]
+
+
+class LogEntry(TypedDict):
+    """The schema of a line of log.jsonl, which also holds the parts of the loss by name."""
+
+    step: int
+    samples: NotRequired[int]
+    seconds: NotRequired[float]
+    loss: NotRequired[float]
+
+
 class RunFolder:
     """The files of a run: config.toml, data.json, versions.json, log.jsonl, checkpoint.safetensors, weights.safetensors.
 
     Where it starts from pretrained weights: layers.json, which layers they filled.
-    Where it learns from another run's boxes: pseudo_boxes.jsonl.
+    Where it learns from another run's boxes: pseudo_boxes.jsonl. Where it learns from what people said: reviewed.jsonl.
     Where images are held out: held_out_images.json, their names; held_out.json, what was measured on them; best.safetensors
     until the training ends, calibration.json from then on.
     Where it is the last of several trainings: the others under stages/, and run.json (see `runs/stages.py`).
@@ -41,6 +68,10 @@ class RunFolder:
         self.held_out_images = self.folder / "held_out_images.json"
         self.best = self.folder / "best.safetensors"
         self.calibration = self.folder / "calibration.json"
+        self.reviewed = self.folder / "reviewed.jsonl"
+        self.review = (
+            self.folder / "review.sqlite"
+        )  # where dpl review keeps what people say, unless another place is named
         self.stages = self.folder / "stages"
         self.asked = self.stages / "config.toml"
         self.record = self.folder / "run.json"
@@ -50,7 +81,8 @@ class RunFolder:
         """The files of the training itself, there or not; config.toml, which says that the folder is a run, comes last."""
         return (
             *(self.data, self.versions, self.log, self.checkpoint, self.weights, self.layers),
-            *(self.held_out, self.held_out_images, self.best, self.calibration, self.pseudo_boxes, self.config),
+            *(self.held_out, self.held_out_images, self.best, self.calibration, self.pseudo_boxes, self.reviewed),
+            self.config,
         )
 
     @property
@@ -65,8 +97,12 @@ class RunFolder:
         images: TaggedImages,
         source: dict[str, Any],
         held_out: TaggedImages | None = None,
+        reviewed: str = "",
     ) -> None:
-        """Create the folder, or check that what it holds was made with the same settings and data."""
+        """Create the folder, or check that what it holds was made with the same settings and data.
+
+        `reviewed` is what people said about boxes, as JSON lines.
+        """
         try:
             self.folder.mkdir(parents=True, exist_ok=True)
         except (FileExistsError, NotADirectoryError):
@@ -81,9 +117,12 @@ class RunFolder:
             description["held_out"] = fingerprint(held_out)
         if self.config.exists():
             self._same_data(description)
+            self.must_have_reviewed(reviewed)
             return
         if held_out is not None:
             write_whole(self.held_out_images, json.dumps(held_out.names, indent=0))
+        if reviewed:
+            write_whole(self.reviewed, reviewed)
         write_whole(self.data, json.dumps(description, indent=1))
         write_whole(self.versions, json.dumps(versions(), indent=1))
         write_whole(self.config, recipe.to_toml())  # last: its presence says that the folder is a run
@@ -141,6 +180,18 @@ class RunFolder:
                 "or give a new folder with --out."
             )
 
+    def must_have_reviewed(self, now: str) -> None:
+        """Raise `RunError` where a run, or one of its stages, was begun with other reviews than those of `now`, as JSON lines."""
+        for folder in (self, *(RunFolder(path.parent) for path in sorted(self.stages.glob("*/config.toml")))):
+            if not folder.config.exists():
+                continue
+            before = folder.reviewed.read_text(encoding="utf-8") if folder.reviewed.exists() else ""
+            if before != now:
+                was = "with other reviews" if before and now else "with reviews" if before else "without reviews"
+                raise RunError(
+                    f"{self.folder}: was begun {was}. A training learns from one state of a store: give a new folder with --out."
+                )
+
     def drawing(self, val_share: float | None) -> "Draw":
         """Return how images of this share are held out: as when the run was begun with it, else near-duplicates on one side."""
         from deep_patch_learning.data.holdout import drawn_before, drawn_singly, drawn_together
@@ -151,18 +202,15 @@ class RunFolder:
             return drawn_together
         if not begun.held_out_images.exists():
             return drawn_singly  # a run of an earlier version
-        try:
-            return drawn_before(json.loads(begun.held_out_images.read_text(encoding="utf-8")))
-        except ValueError as error:
-            raise RunError(
-                f"{begun.held_out_images}: is damaged ({error}). Restore it, or train again in a new folder."
-            ) from None
+        return drawn_before(read_json(begun.held_out_images, list[str], RunError, AGAIN))
 
     def read_images(self) -> tuple[TaggedImages, TaggedImages | None]:
         """Return the images that the run was trained on, and those that it held out, read again from where they were."""
         from deep_patch_learning.data.holdout import read_apart
 
         about = self.describe()
+        if not about.get("path"):
+            raise RunError(f"{self.data}: does not say where the images are. {AGAIN}")
         held = about.get("val_split"), about.get("val_share")
         seed, limit = about.get("val_seed", Recipe.load(self.config).machine.seed), about.get("limit")
         return read_apart(Path(about["path"]), about.get("split"), *held, seed, limit, self.drawing(held[1]))
@@ -183,12 +231,17 @@ class RunFolder:
             yield
 
     def describe(self) -> dict[str, Any]:
-        """Return what is known of the run's data: classes, path, split, fingerprint."""
+        """Return what is known of the run's data: classes, path, split, fingerprint (see `RunData`)."""
         self.must_exist()
-        try:
-            return json.loads(self.data.read_text(encoding="utf-8"))
-        except json.JSONDecodeError as error:
-            raise RunError(f"{self.data}: is damaged ({error}). Restore it, or train again in a new folder.") from None
+        found = read_json(self.data, RunData, RunError, AGAIN)
+        classes = found["classes"]
+        if not classes or len(set(classes)) != len(classes):
+            raise RunError(f"{self.data}: is damaged ({'a class is there twice' if classes else 'no class'}). {AGAIN}")
+        return dict(found)
+
+    def read_versions(self) -> dict[str, str]:
+        """Return the versions that the run was made with; {} where they were not written down."""
+        return read_json(self.versions, dict[str, str], RunError, AGAIN) if self.versions.exists() else {}
 
     def must_exist(self) -> None:
         """Raise `RunError` unless the folder holds a run; runs beside it are named."""
@@ -281,11 +334,17 @@ def read_log(path: Path) -> list[dict[str, Any]]:
     if not path.exists():
         return []
     lines = []
-    for line in path.read_text(encoding="utf-8").splitlines():
+    for number, line in enumerate(path.read_bytes().splitlines(), start=1):
         try:
-            lines.append({RENAMED_KEYS.get(key, key): value for key, value in json.loads(line).items()})
-        except json.JSONDecodeError:
+            entry = parsed(line)
+        except UnfitError:
             break
+        try:
+            fitting(entry, dict[str, Any])
+            entry = {RENAMED_KEYS.get(key, key): value for key, value in entry.items()}
+            lines.append(dict(fitting(entry, LogEntry)))
+        except UnfitError as wrong:
+            raise RunError(f"{path}, line {number}: is damaged ({wrong}). {AGAIN}") from None
     return lines
 
 
