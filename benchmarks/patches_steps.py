@@ -22,7 +22,7 @@ from deep_patch_learning.data import images as preparing
 from deep_patch_learning.data.readers.read import read_tags
 from deep_patch_learning.data.truth import read_truth
 from deep_patch_learning.evaluation.patch_recall import best_ious
-from deep_patch_learning.patches.selective_search import grouping, segmentation, texture
+from deep_patch_learning.patches.selective_search import grouping, segmentation
 from deep_patch_learning.patches.selective_search import search as selective_search
 from deep_patch_learning.patches.selective_search.search import MODES, SelectiveSearch
 from rows import write_rows
@@ -58,7 +58,7 @@ STEPS: list[tuple[str, str, int, Callable, Callable]] = [
 ]
 STAGES = [
     (preparing, "scaled"),
-    (texture, "strongest_direction"),
+    (grouping, "strongest_direction"),
     (selective_search, "in_space"),
     (grouping, "colour_bins"),
     (cv2, "GaussianBlur"),

@@ -67,7 +67,7 @@ def touch(first, second):
                 or (first[:-1] & second[1:]).any() or (second[:-1] & first[1:]).any())  # fmt: skip
 
 
-KINDS = {1: texture.GREY_BINS, 24: texture.CHANNEL_BINS}  # bins of a pixel: bins of a region
+KINDS = {1: grouping.GREY_BINS, 24: texture.CHANNEL_BINS}  # bins of a pixel: bins of a region
 
 
 @pytest.mark.parametrize("several", KINDS)

@@ -16,6 +16,8 @@ import numpy as np
 from numba import njit
 
 COLOUR_BINS = 75  # 25 per channel
+STRENGTHS = 10  # of a gradient, in each direction
+GREY_BINS = 8 * STRENGTHS  # textures of the quick modes
 ONE = 65535  # a whole histogram
 COLOUR, TEXTURE, SIZE, FILL = 1, 2, 4, 8  # the terms of a similarity; a mix is a sum of them
 LAST_PAIR = 0xFFFFFFFF  # in the heap, of equal similarities the earlier pair counts as larger
@@ -41,6 +43,25 @@ def colour_bins(image: np.ndarray) -> np.ndarray:
         for x in range(width):
             for c in range(3):
                 bins[y, x, c] = c * 25 + (np.int32(image[y, x, c]) * 25 >> 8)
+    return bins
+
+
+@njit(cache=True, nogil=True)
+def strongest_direction(dx: np.ndarray, dy: np.ndarray) -> np.ndarray:
+    """Return the texture bin, out of GREY_BINS, of every pixel of a gradient (H, W): (H, W, 1) uint8."""
+    height, width = dx.shape
+    bins = np.empty((height, width, 1), np.uint8)
+    for y in range(height):
+        for x in range(width):
+            gx, gy = np.int32(dx[y, x]), np.int32(dy[y, x])
+            ax, ay = abs(gx), abs(gy)
+            direction = (4 if gx < 0 else 0) + (2 if gy < 0 else 0) + (1 if ax < ay else 0)
+            strength = ax + ay
+            level = 0
+            while strength > 0 and level < 9:  # one level per doubling
+                strength >>= 1
+                level += 1
+            bins[y, x, 0] = direction * STRENGTHS + level
     return bins
 
 

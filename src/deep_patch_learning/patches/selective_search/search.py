@@ -87,18 +87,22 @@ def _hierarchies(image: np.ndarray, mode: Mode) -> Iterator[np.ndarray]:
     """Yield the boxes (2n - 1, 4) int32 of one hierarchy after the other, the whole image last in each."""
     import cv2
 
-    from deep_patch_learning.patches.selective_search import grouping, segmentation, texture
+    from deep_patch_learning.patches.selective_search import grouping, segmentation
 
     height, width = image.shape[:2]
     terms = {"C": grouping.COLOUR, "T": grouping.TEXTURE, "S": grouping.SIZE, "F": grouping.FILL}
     exact = mode.as_published
-    if not exact:
-        textures = texture.strongest_direction(*cv2.spatialGradient(cv2.cvtColor(image, cv2.COLOR_RGB2GRAY)))
-    texture_bins = texture.CHANNEL_BINS if exact else texture.GREY_BINS
+    if exact:
+        from deep_patch_learning.patches.selective_search.texture import CHANNEL_BINS, all_directions
+
+        texture_bins = CHANNEL_BINS
+    else:
+        textures = grouping.strongest_direction(*cv2.spatialGradient(cv2.cvtColor(image, cv2.COLOR_RGB2GRAY)))
+        texture_bins = grouping.GREY_BINS
     for space in mode.spaces:
         converted = in_space(image, space)
         if exact:
-            textures = texture.all_directions(converted)
+            textures = all_directions(converted)
             edges = segmentation.exact_edges(cv2.GaussianBlur(converted.astype(np.float32), (0, 0), BLUR))
         else:
             blurred = cv2.GaussianBlur(converted.astype(np.uint16) * segmentation.WEIGHT_STEPS, (0, 0), BLUR)

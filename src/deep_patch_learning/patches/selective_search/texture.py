@@ -1,35 +1,15 @@
-"""Texture bins of every pixel, two ways.
+"""The textures of the original Selective Search: the gradient's part along each of eight directions in each channel.
 
-`strongest_direction` is quick: the pixel's own direction and strength, one bin, of the grey image. `all_directions` is the
-original's: the gradient's part along each of eight directions in each channel, so that a pixel has 24 bins, and regions that
-differ in one direction still share the others.
+A pixel has 24 bins, one for each direction and channel, so that regions that differ in one direction still share the others.
+The quick modes have one bin for each pixel: `grouping.strongest_direction`.
 """
 
 import numpy as np
 from numba import njit
 
-STRENGTHS = 10
-GREY_BINS = 8 * STRENGTHS
+from deep_patch_learning.patches.selective_search.grouping import GREY_BINS, STRENGTHS
+
 CHANNEL_BINS = 3 * GREY_BINS
-
-
-@njit(cache=True, nogil=True)
-def strongest_direction(dx: np.ndarray, dy: np.ndarray) -> np.ndarray:
-    """Return the texture bin, out of GREY_BINS, of every pixel of a gradient (H, W): (H, W, 1) uint8."""
-    height, width = dx.shape
-    bins = np.empty((height, width, 1), np.uint8)
-    for y in range(height):
-        for x in range(width):
-            gx, gy = np.int32(dx[y, x]), np.int32(dy[y, x])
-            ax, ay = abs(gx), abs(gy)
-            direction = (4 if gx < 0 else 0) + (2 if gy < 0 else 0) + (1 if ax < ay else 0)
-            strength = ax + ay
-            level = 0
-            while strength > 0 and level < 9:  # one level per doubling
-                strength >>= 1
-                level += 1
-            bins[y, x, 0] = direction * STRENGTHS + level
-    return bins
 
 
 def all_directions(image: np.ndarray) -> np.ndarray:
