@@ -1,4 +1,4 @@
-"""Selective Search: ours and OpenCV's on the same photos, one thread each, alternately.
+"""Selective Search, ours and OpenCV's, and EdgeBoxes on the same photos, one thread each, alternately.
 
     DPL_VOC=/data/VOCdevkit/VOC2007 python benchmarks/patches_against_opencv.py
 
@@ -28,6 +28,7 @@ from deep_patch_learning.data.images import read_image
 from deep_patch_learning.data.readers.read import read_tags
 from deep_patch_learning.data.truth import TrueBoxes, read_truth
 from deep_patch_learning.evaluation.patch_recall import best_ious
+from deep_patch_learning.patches.edge_boxes.search import EdgeBoxes
 from deep_patch_learning.patches.selective_search import segmentation
 from deep_patch_learning.patches.selective_search.search import (
     BLUR,
@@ -86,9 +87,9 @@ def our_segmentations(path: Path) -> list[str]:
     return found
 
 
-def ours(**settings: object) -> Search:
+def ours(method: type[SelectiveSearch] | type[EdgeBoxes] = SelectiveSearch, **settings: object) -> Search:
     """Return a function from an image file to our boxes and seconds."""
-    generator = SelectiveSearch(**settings)  # type: ignore[arg-type]
+    generator = method(**settings)  # type: ignore[arg-type]
     generator(np.random.default_rng(0).integers(0, 256, (64, 64, 3), np.uint8))  # compile
 
     def search(path: Path) -> tuple[np.ndarray, float]:
@@ -138,6 +139,7 @@ def main() -> None:
         "ours fast": ours(),
         "ours fast, 500 px": ours(max_side=500),
         "ours quality": ours(mode="quality"),
+        "our EdgeBoxes": ours(EdgeBoxes),
     }
     found: dict[str, list[np.ndarray]] = {name: [] for name in searches}
     seconds: dict[str, list[float]] = {name: [] for name in searches}
