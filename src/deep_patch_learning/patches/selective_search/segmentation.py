@@ -13,7 +13,8 @@ grows over ever slightly heavier edges, and steps of 1/16 of a grey level stop i
 """
 
 import numpy as np
-from numba import njit
+
+from deep_patch_learning.common.devices import compiled as njit
 
 WEIGHT_STEPS = 16  # edge weights are counted in 1/16 of a grey level
 WEIGHTS = 7100  # above the largest weight, 16 * 255 * sqrt(3)
