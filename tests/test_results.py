@@ -15,7 +15,9 @@ import typer
 from deep_patch_learning.cli.app import app
 
 ROOT = Path(__file__).parent.parent
-FILES = sorted((ROOT / "results").glob("*.csv"))
+FILES = sorted(
+    path for path in (ROOT / "results").glob("*.csv") if not path.stem.endswith("_judged")
+)  # those are filled in by eye
 CANNOT = "cannot be run again"  # a note that excuses a row from a command: what it measured was dropped
 
 
@@ -170,6 +172,7 @@ def parser_of(path: Path) -> argparse.ArgumentParser:
         kept = {key: named[key] for key in ("nargs", "action", "dest", "required") if key in named}
         if names:  # its other verbs need other options
             kept.pop("required", None)
+            kept |= {} if flags[0].startswith("-") else {"nargs": "?"}
         if any(flag == action.dest or flag in action.option_strings for flag in flags for action in parser._actions):
             continue  # of another verb
         parser.add_argument(*flags, **kept)
@@ -186,6 +189,13 @@ def test_benchmarks_use_the_options_they_declare(path: Path) -> None:
         if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr == "add_argument"
         for flag in [argument.value for argument in node.args if isinstance(argument, ast.Constant)]
     }
+    verbs = {  # of several verbs, where the chosen one goes
+        word.value.value
+        for node in ast.walk(tree)
+        if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr == "add_subparsers"
+        for word in node.keywords
+        if word.arg == "dest" and isinstance(word.value, ast.Constant)
+    }
     parsed = {
         target.id
         for node in ast.walk(tree)
@@ -194,8 +204,17 @@ def test_benchmarks_use_the_options_they_declare(path: Path) -> None:
         for target in node.targets
         if isinstance(target, ast.Name)
     }  # fmt: skip
-    used = {
-        node.attr for node in ast.walk(tree)
+    of_parsed = [
+        node for node in ast.walk(tree)
         if isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name) and node.value.id in parsed
-    }  # fmt: skip
-    assert used <= declared | {"dest"}, f"{path.name} reads {sorted(used - declared)}, which no add_argument declares"
+    ]  # fmt: skip
+    declared |= {node.attr for node in of_parsed if isinstance(node.ctx, ast.Store)}
+    used = {node.attr for node in of_parsed}
+    set_by_verbs = {
+        word.arg
+        for node in ast.walk(tree)
+        if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr == "set_defaults"
+        for word in node.keywords
+    }
+    declared |= verbs | set_by_verbs
+    assert used <= declared, f"{path.name} reads {sorted(used - declared)}, which no add_argument declares"
