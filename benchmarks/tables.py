@@ -18,7 +18,7 @@ COLUMNS = {
     "patches_against_opencv": {
         "method": "method", "first": "first boxes", "boxes": "boxes", "seconds_median": "seconds (median)",
         "times_opencv": "times OpenCV's speed", "recall_50": "recall 0.5", "recall_70": "recall 0.7",
-        "mean_best_overlap": "mean best IoU",
+        "mean_best_overlap": "mean best IoU", "same_segmentations": "segmentations as OpenCV's",
     },
     "patches_voc2007_trainval": {
         "method": "method", "first": "first boxes", "boxes": "boxes", "seconds_per_image": "seconds per image and core",
