@@ -139,6 +139,10 @@ COLUMNS = {
         "recall_at_80": "recall at 80 % precision", "recall_of_2": "recall of 2 per class", "recall_of_3": "of 3 per class",
         "CorLoc": "CorLoc",
     },
+    "reliability": {
+        "part": "part", "kind": "kind", "tried": "tried", "success": "success", "clean_error": "error of one line",
+        "traceback": "traceback", "hang": "hang", "lost_or_changed": "lost or changed",
+    },
     "demo": {
         "way": "mean of three seeds", "mAP": "mAP", "mAP_11pt": "mAP 11-point", "CorLoc": "CorLoc",
         "detection_mAP": "detection mAP", "recall_at_80": "recall at 80 % precision",
@@ -270,6 +274,8 @@ def table(name: str) -> str:
     """Return one results file as a table of the page, with how it was made below."""
     if name == "summary":
         return summary()
+    if name == "reliability" and not (ROOT / "results" / "reliability.csv").exists():
+        return "Not measured yet."
     rows = results(name)
     columns = COLUMNS[name]
     if name == "demo":
@@ -283,6 +289,8 @@ def table(name: str) -> str:
     about = rows[0]
     if name == "demo":
         made = f"`python benchmarks/demo_seeds.py`, {about['machine']}, {about['date']};"
+    elif name == "reliability":
+        made = f"{about['machine']}, {about['date']}; commands and seeds are in the file;"
     elif name in SAME:
         said = f"`{commands[0]}`, with `--seeds`" if len(commands) == 1 else "the commands are in the file"
         made = f"{about['machine']}, {about['date']}; {said};"

@@ -29,6 +29,7 @@ TABLES = {
     "better-boxes.md": 6,
     "shipped-model.md": 3,
     "MODEL_CARD.md": 2,
+    "reliability.md": 1,
 }
 
 
