@@ -29,6 +29,10 @@ COLUMNS = {
         "recall_50_256": "recall 0.5, first 256", "recall_50_1000": "recall 0.5, first 1000",
         "recall_70_1000": "recall 0.7, first 1000", "recall_50_all": "recall 0.5, all", "recall_70_all": "recall 0.7, all",
     },
+    "reliability": {
+        "part": "part", "kind": "input", "tried": "tried", "success": "successes", "clean_error": "clean errors",
+        "traceback": "tracebacks", "hang": "hangs", "lost_or_changed": "losses",
+    },
     "patches_profile": {"stage": "stage", "milliseconds": "ms per image"},
     "corners": {
         "patches": "patches", "scale": "longest side", "count": "number", "changed_percent": "other bins, %",
@@ -285,6 +289,8 @@ def table(name: str) -> str:
     elif name in SAME:
         said = f"`{commands[0]}`, with `--seeds`" if len(commands) == 1 else "the commands are in the file"
         made = f"{about['machine']}, {about['date']}; {said};"
+    elif name == "reliability":
+        made = f"Seed {about['seed']}, {about['machine']}, {about['date']}; the commands are in the file;"
     elif "images" not in about:
         made = f"`{about['command']}`, seed {about['seed']}, {about['machine']}, {about['date']};"
     else:
