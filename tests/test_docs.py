@@ -19,6 +19,7 @@ TABLES = {
     "README.md": 1,
     "patches.md": 4,
     "speed.md": 6,
+    "reliability.md": 1,
     "results.md": 3,
     "reproduce.md": 4,
     "review.md": 1,
