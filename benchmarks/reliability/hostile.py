@@ -75,7 +75,7 @@ def _harm(folder: Path, said: str) -> str:
         return "a program ran"
     if {path.name for path in folder.iterdir()} != {"work"}:
         return "a file outside the folder"
-    if ESCAPE in said or "root:x:" in said:
+    if ESCAPE in said or "daemon:" in said:
         return "an escape sequence, or a file that was not named, in the output"
     for page in folder.rglob("*.html"):
         text = page.read_text(encoding="utf-8")
