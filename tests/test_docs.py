@@ -19,6 +19,7 @@ TABLES = {
     "README.md": 1,
     "patches.md": 4,
     "speed.md": 6,
+    "reliability.md": 1,
     "results.md": 3,
     "reproduce.md": 4,
     "review.md": 2,
@@ -29,7 +30,6 @@ TABLES = {
     "better-boxes.md": 6,
     "shipped-model.md": 3,
     "MODEL_CARD.md": 2,
-    "reliability.md": 1,
 }
 
 
