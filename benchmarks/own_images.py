@@ -20,7 +20,19 @@ from rows import RESULTS, write_rows
 WAYS: dict[str, tuple[str, ...]] = {
     "fast": (),
     "nothing erased": ("--set", "erased_regions=0"),
-    "as before": ("--set", "erased_regions=0", "--set", "vote_sharpness=8"),
+    "as before": (
+        *(
+            "--set",
+            "erased_regions=0",
+            "--set",
+            "vote_sharpness=8",
+            "--set",
+            "keep_maps=false",
+            "--set",
+            "test_flips=false",
+        ),
+        *("--steps", "320"),
+    ),
 }
 Listing = tuple[object, ...]  # the arguments that name images
 
