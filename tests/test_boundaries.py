@@ -19,6 +19,7 @@ LEVELS = (
     ("cli",),
     ("commands",),
     ("research",),
+    ("review",),
     ("report", "labels"),
     ("training",),
     ("inference",),

@@ -282,6 +282,60 @@ def label(
 
 @app.command(
     epilog=example(
+        "dpl review photos.csv --model runs/photos",
+        "dpl review labels/annotations/instances_train.json",
+        "dpl review runs/photos/review.sqlite --host 0.0.0.0",
+    )
+)
+def review(
+    data: Annotated[
+        Path, typer.Argument(help="A tagged data set; or a COCO json, a folder of dpl label, or a store to go on with.")
+    ],
+    model: RunOrShipped = None,
+    store: Annotated[
+        Path | None,
+        typer.Option(help="Where the review is kept.", show_default="review.sqlite beside the run or labels"),
+    ] = None,
+    port: Annotated[
+        int | None,
+        typer.Option(min=0, max=65535, help="Where the page is served.", show_default="the first free from 8765"),
+    ] = None,
+    host: Annotated[
+        str, typer.Option(help="The address. Others than this machine's own need the token.")
+    ] = "127.0.0.1",
+    token: Annotated[
+        str | None, typer.Option(help="What the link must hold.", show_default="made where it is needed")
+    ] = None,
+    browser: Annotated[bool, typer.Option("--open", help="Open the page in a browser.")] = False,
+    follow_links: Annotated[
+        bool, typer.Option("--follow-links", help="Images may be links out of the data's folder.", rich_help_panel=DATA)
+    ] = False,
+    device: Device = DeviceName.AUTO,
+    split: Split = None,
+    limit: Limit = None,
+    workers: Workers = None,
+) -> None:
+    """Open a page to accept, correct and draw boxes; it says how many are right."""
+    from deep_patch_learning.commands.review import review as command
+
+    command(
+        data,
+        model,
+        store=store,
+        split=split,
+        host=host,
+        port=port,
+        token=token,
+        browser=browser,
+        follow_links=follow_links,
+        limit=limit,
+        device=device,
+        workers=workers,
+    )
+
+
+@app.command(
+    epilog=example(
         "dpl evaluate VOC2007 --model runs/voc --split val", "dpl evaluate photos.csv --model runs/photos --json"
     )
 )
@@ -333,11 +387,16 @@ def report(
         int | None, typer.Option(min=1, help="At most N images, spread evenly.", rich_help_panel=DATA)
     ] = 200,
     workers: Workers = None,
+    reviewed: Annotated[
+        Path | None,
+        typer.Option(help="A store of dpl review: how many boxes are right.", show_default="RUN/review.sqlite"),
+    ] = None,
 ) -> None:
     """Write one HTML page that says how far to trust a run: numbers, tags to check, best and worst images, reasons."""
     from deep_patch_learning.commands.report import report as command
 
-    print(command(run, data=data, split=split, out=out, limit=limit, device=device, workers=workers))
+    work: dict[str, Any] = {"limit": limit, "device": device, "workers": workers}
+    print(command(run, data=data, split=split, out=out, reviewed=reviewed, **work))
 
 
 @app.command(epilog=example("dpl patches VOC2007 --split val", "dpl patches photos.csv --method edge-boxes --json"))

@@ -69,6 +69,9 @@ class RunFolder:
         self.best = self.folder / "best.safetensors"
         self.calibration = self.folder / "calibration.json"
         self.reviewed = self.folder / "reviewed.jsonl"
+        self.review = (
+            self.folder / "review.sqlite"
+        )  # where dpl review keeps what people say, unless another place is named
         self.stages = self.folder / "stages"
         self.asked = self.stages / "config.toml"
         self.record = self.folder / "run.json"
