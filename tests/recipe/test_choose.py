@@ -15,7 +15,6 @@ from deep_patch_learning.recipe.choose import (
     in_words,
     samples_for,
     samples_for_best,
-    samples_for_fast,
     steps_for,
 )
 from deep_patch_learning.recipe.presets import best, modern
@@ -46,13 +45,6 @@ def test_samples_of_the_best_recipe(images: int, samples: int) -> None:
     assert recipe == best(steps=recipe.optimiser.steps)
     assert recipe.total_steps * recipe.optimiser.batch_images == pytest.approx(samples, rel=0.05)
     assert f"{images:,} images: 4 trainings of {recipe.total_steps:,} steps of 8 images" in said
-
-
-@pytest.mark.parametrize(("images", "samples"), [(1, 5_600), (1_000, 5_600), (2_500, 8_000), (40_000, 40_000)])
-def test_samples_of_the_fast_recipe(images: int, samples: int) -> None:
-    assert samples_for_fast(images) == samples
-    recipe, _ = ask("fast").sized(images)
-    assert recipe.total_steps * recipe.optimiser.batch_images == pytest.approx(samples, rel=0.05)
 
 
 def test_rounds_of_their_own_length_are_not_counted_in_words() -> None:

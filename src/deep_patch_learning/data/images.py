@@ -1,12 +1,15 @@
 """Images: read from disk as upright RGB or a clear error, checked, and scaled for a search."""
 
+import ctypes
 import os
+import re
 import struct
 import warnings
 import zlib
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager
+from functools import cache
 from pathlib import Path
 from typing import TypeVar
 
@@ -18,7 +21,10 @@ from deep_patch_learning.common.errors import DataError, did_you_mean
 Made = TypeVar("Made")
 
 IMAGE_SUFFIXES = frozenset({".jpg", ".jpeg", ".png", ".bmp", ".webp", ".tif", ".tiff", ".gif"})
+# The decoders that read them, and no other: Pillow knows formats that start programs, such as EPS.
+FORMATS = ("JPEG", "PNG", "BMP", "WEBP", "TIFF", "GIF")
 LONGEST_SIDE = 65535  # of an image with patches, whose corners are uint16
+MOST_PIXELS = 120_000_000  # to decode: a larger one takes more than 1.5 GB and many seconds
 
 # What Pillow's decoders raise on damaged bytes. AttributeError, NameError and the like are bugs and are not caught.
 UNDECODABLE = (
@@ -61,14 +67,49 @@ def read_image(path: str | Path, enough: int | None = None) -> np.ndarray:
     with ExitStack() as stack:
         # Pillow alone works in this block. An error in our own conversion is a bug and must not be called a broken image.
         try:
-            image = stack.enter_context(Image.open(path))
+            image = stack.enter_context(opened(path))
             if enough is not None:
                 image.draft(None, (enough, enough))
+            _must_not_be_huge(path, image)
             # Load first: TIFF turns itself upright while loading, and then no longer says that it was turned.
             image.load()
         except UNDECODABLE as error:
             raise DataError(f"{path}: {_reason(path, error)}") from None
         return pixels_of(image)
+
+
+def opened(path: str | Path) -> Image.Image:
+    """Return an image file of one of our formats with nothing decoded but its header; the caller closes it."""
+    must_be_regular(Path(path))
+    image = Image.open(path, formats=FORMATS)
+    if image.format == "TIFF":
+        _silence_libtiff()
+    return image
+
+
+def must_be_regular(path: Path) -> None:
+    """Raise `DataError` for a pipe or a device, which would be waited for without end."""
+    if path.exists() and not (path.is_file() or path.is_dir()):
+        raise DataError(f"{path}: this is a pipe or a device, wanted a file. Save its content as a file.")
+
+
+def _must_not_be_huge(path: Path, image: Image.Image) -> None:
+    width, height = image.size
+    if width * height > MOST_PIXELS:
+        raise DataError(
+            f"{path}: the image has {width} x {height} pixels, wanted at most {MOST_PIXELS // 10**6} million. "
+            "Make it smaller or remove it from the tags."
+        )
+
+
+@cache
+def _silence_libtiff() -> None:
+    """Let libtiff write nothing to standard error: what is wrong with a file, Pillow raises."""
+    maps = Path("/proc/self/maps")
+    libraries = set(re.findall(r"/\S*/libtiff[^/\s]*\.so\S*", maps.read_text())) if maps.exists() else set()
+    for library in sorted(libraries):
+        for say in ("TIFFSetWarningHandler", "TIFFSetErrorHandler"):
+            getattr(ctypes.CDLL(library), say)(None)
 
 
 def pixels_of(image: Image.Image) -> np.ndarray:
@@ -79,10 +120,10 @@ def pixels_of(image: Image.Image) -> np.ndarray:
 def image_size(path: str | Path) -> tuple[int, int]:
     """Return the (height, width) that `read_image` will give, from the file's header where possible."""
     try:
-        with Image.open(path) as opened:
-            if opened.format != "TIFF":  # TIFF turns itself upright only while loading
-                width, height = opened.size
-                turned = opened.getexif().get(_ORIENTATION, 1) in (5, 6, 7, 8)
+        with opened(path) as image:
+            if image.format != "TIFF":  # TIFF turns itself upright only while loading
+                width, height = image.size
+                turned = image.getexif().get(_ORIENTATION, 1) in (5, 6, 7, 8)
                 return (width, height) if turned else (height, width)
     except UNDECODABLE:  # the pixels may still be readable; if not, `read_image` says what is wrong
         pass
@@ -115,18 +156,20 @@ def _to_rgb(image: Image.Image) -> Image.Image:
     if image.mode == "RGB" and "transparency" not in image.info:
         return image
     if image.mode.startswith("I"):  # 16-bit grey: keep the top eight bits, where Pillow's own conversion clips
-        values = np.asarray(image).astype(np.int64)
+        values = np.array(image)  # changed in place, as a large image takes much memory
         # "I;16" is 16 bits for sure; "I" is whatever fits 32 bits, most often 8 or 16 of them.
-        shift = 8 if image.mode != "I" or values.max(initial=0) > 255 else 0
-        return Image.fromarray((values >> shift).clip(0, 255).astype(np.uint8)).convert("RGB")
+        values >>= 8 if image.mode != "I" or values.max(initial=0) > 255 else 0
+        return Image.fromarray(values.clip(0, 255, out=values).astype(np.uint8)).convert("RGB")
     if image.mode == "F":
-        values = np.nan_to_num(np.asarray(image, np.float64))
-        bright = 255 if values.max(initial=0) <= 1 else 1
-        return Image.fromarray((values * bright).round().clip(0, 255).astype(np.uint8)).convert("RGB")
+        values = np.nan_to_num(np.array(image, np.float32), copy=False)
+        values *= 255 if values.max(initial=0) <= 1 else 1
+        values.round(out=values)
+        return Image.fromarray(values.clip(0, 255, out=values).astype(np.uint8)).convert("RGB")
     if image.mode in ("RGBA", "RGBa", "LA", "PA") or "transparency" in image.info:
         rgba = image.convert("RGBA")
-        white = Image.new("RGBA", rgba.size, (255, 255, 255, 255))
-        return Image.alpha_composite(white, rgba).convert("RGB")
+        white = Image.new("RGB", rgba.size, (255, 255, 255))
+        white.paste(rgba, mask=rgba.getchannel("A"))
+        return white
     return image.convert("RGB")
 
 
@@ -140,7 +183,7 @@ def _reason(path: Path, error: Exception) -> str:
         return "permission denied. Make the file readable (chmod u+r), or remove it from the tags."
     if isinstance(error, Image.DecompressionBombError):
         limit = 2 * (Image.MAX_IMAGE_PIXELS or 0)
-        return f"the image is larger than {limit:,} pixels. Make it smaller, or raise PIL.Image.MAX_IMAGE_PIXELS."
+        return f"the image is larger than {limit:,} pixels. Make it smaller or remove it from the tags."
     if isinstance(error, UnidentifiedImageError):
         with path.open("rb") as file:
             start = file.read(16)

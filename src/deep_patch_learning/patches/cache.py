@@ -26,8 +26,9 @@ from typing import BinaryIO, overload
 
 import numpy as np
 
+from deep_patch_learning.common.devices import user_folder
 from deep_patch_learning.common.errors import DataError, DplError
-from deep_patch_learning.data.images import read_image, single_threaded_opencv
+from deep_patch_learning.data.images import must_be_regular, read_image, single_threaded_opencv
 from deep_patch_learning.patches.cache_files import claims_in, pack_record, read_count, read_record, records
 from deep_patch_learning.patches.generator import PatchGenerator
 
@@ -37,12 +38,12 @@ PATIENCE = 60.0  # seconds after which such an image is made here too: its maker
 
 
 def default_folder() -> Path:
-    """Return the folder for cached patches: `$DPL_CACHE/patches`, else under `$XDG_CACHE_HOME` or `~/.cache`."""
+    """Return the folder for cached patches: `$DPL_CACHE/patches`, or one below `$XDG_CACHE_HOME`, `~/.cache`, or `/tmp`."""
     chosen = os.environ.get("DPL_CACHE")
     if chosen:
         return Path(chosen).expanduser() / "patches"
     shared = os.environ.get("XDG_CACHE_HOME")
-    return (Path(shared).expanduser() if shared else Path.home() / ".cache") / "deep-patch-learning" / "patches"
+    return (Path(shared).expanduser() if shared else user_folder()) / "deep-patch-learning" / "patches"
 
 
 @dataclass
@@ -342,6 +343,7 @@ class CachedPatches(Sequence[np.ndarray]):
 def _digest_of(path: Path) -> bytes:
     """Return the digest of a file's content."""
     try:
+        must_be_regular(path)
         with path.open("rb") as file:
             return hashlib.file_digest(file, lambda: hashlib.blake2b(digest_size=16)).digest()
     except FileNotFoundError:

@@ -18,7 +18,6 @@ from deep_patch_learning.recipe.recipe import Recipe, typed
 
 SAMPLES_PER_ROOT = 160  # 2,501 images, VOC 2007's train, are well served by 8,000 samples
 FEWEST_SAMPLES = 2_400  # new heads learn little in less, however few the images are
-FAST_FEWEST_SAMPLES = 5_600  # of recipe `fast`, in which more samples of few images cost little
 MOST_SAMPLES = 160_000
 
 
@@ -160,11 +159,6 @@ def samples_for_best(images: int) -> int:
     return _grown(images, BEST_SAMPLES_PER_ROOT, BEST_FEWEST_SAMPLES)
 
 
-def samples_for_fast(images: int) -> int:
-    """Return how many samples the recipe `fast` takes: of few images more than others, since their maps are computed once."""
-    return _grown(images, SAMPLES_PER_ROOT, FAST_FEWEST_SAMPLES)
-
-
 def _grown(images: int, per_root: int, fewest: int) -> int:
     return round(min(max(per_root * math.sqrt(images), images, fewest), MOST_SAMPLES))
 
@@ -173,7 +167,7 @@ def _grown(images: int, per_root: int, fewest: int) -> int:
 SIZED: dict[str, Callable[[int], int]] = {
     "modern": samples_for,
     "refined": samples_for,
-    "fast": samples_for_fast,
+    "fast": samples_for,
     "best": samples_for_best,
 }
 
