@@ -116,8 +116,8 @@ COLUMNS = {
         "kind": "kind", "count": "boxes", "percent_of_boxes": "% of all boxes", "seen_in": "in so many images",
     },
     "own_photos": {
-        "layers": "initial weights", "recipe": "recipe", "measured_on": "measured on", "mAP": "mAP", "CorLoc": "CorLoc",
-        "detection_mAP": "detection mAP", "recall_at_80": "recall at 80 % precision",
+        "measured_on": "measured on", "mAP": "mAP", "CorLoc": "CorLoc",
+        "detection_mAP": "detection mAP", "recall_at_80": "recall at 80 % precision", "seeds": "seeds",
     },
     "review_simulated": {
         "recipe": "recipe", "order": "order", "reviewed": "reviewed images", "corrected": "boxes corrected",
@@ -161,10 +161,6 @@ WORDS = {
     "fourth round of three": "long self-training round 3, ensemble of three",
     "second round, up to three boxes per tag": "round 2, up to three boxes per tag",
     "second round, last stage on the map, 7 x 7 bins": "round 2, last stage on the map, 7 x 7 bins",
-    "ImageNet's": "ImageNet",
-    "ImageNet's, second round": "ImageNet, self-training round",
-    "the shipped model's": "shipped model",
-    "the shipped model's, second round of ImageNet's": "shipped model, self-training round on ImageNet's boxes",
     "those trained on": "training images",
     "others": "other images",
     "the paper's": "arg-max, best-first (the paper)",
@@ -202,6 +198,7 @@ SAME = {
     "voc2007_best": ("network", "trained_on", "measured_on"),
     "voc2007_best_parts": ("network", "measured_on"),
     "voc2007_views": ("network", "views"), "world_boxes": ("world", "boxes"), "own_images": ("image_set", "way"),
+    "own_photos": ("measured_on",),
     "review_simulated": ("recipe", "order", "reviewed"),
 }  # fmt: skip
 MEASURES = (

@@ -51,7 +51,7 @@ def train(options: argparse.Namespace) -> None:
     """Train on the tags of a split; an interrupted training resumes."""
     recipe = self_training_round(fast("lite0-map", STEPS))
     # as it was trained: the pseudo boxes frame whole objects, so that nothing has to be erased and a sharp vote is as good
-    recipe = recipe.replace(erased_regions=0, vote_sharpness=8.0)
+    recipe = recipe.replace(erased_regions=0, vote_sharpness=8.0, keep_maps=False)
     recipe = recipe.replace(weights=str(options.weights), freeze_backbone=False, seed=options.seed)
     recipe = recipe.replace(patches_per_sample=0)  # all 300: the map is computed once, and a patch costs little
     prepared = prepare(read_tags(options.data, options.split), recipe_patches(recipe))
