@@ -7,8 +7,9 @@ import zlib
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager
+from io import BytesIO
 from pathlib import Path
-from typing import TypeVar
+from typing import BinaryIO, TypeVar
 
 import numpy as np
 from PIL import Image, UnidentifiedImageError
@@ -48,6 +49,16 @@ _TO_UPRIGHT = {
 }
 
 
+def open_image(path: Path) -> BinaryIO:
+    """Return an image file opened for reading; a path may lead into a shard, such as `shards/0001.tar/beach.jpg`."""
+    try:
+        return path.open("rb")
+    except NotADirectoryError:  # a file where a folder is named: a shard perhaps
+        from deep_patch_learning.data.shards import open_in_shard
+
+        return open_in_shard(path)
+
+
 def read_image(path: str | Path, enough: int | None = None) -> np.ndarray:
     """Return the image as (H, W, 3) uint8 RGB, rotated by its EXIF orientation.
 
@@ -58,16 +69,25 @@ def read_image(path: str | Path, enough: int | None = None) -> np.ndarray:
     is decoded in a fraction of the time.
     """
     path = Path(path)
+    return _decoded(path, lambda: open_image(path), enough)
+
+
+def decode_image(content: bytes, place: str) -> np.ndarray:
+    """Return what `read_image` does, of the content of an image file; `place` names it in errors."""
+    return _decoded(place, lambda: BytesIO(content), None)
+
+
+def _decoded(place: str | Path, opened: Callable[[], BinaryIO], enough: int | None) -> np.ndarray:
     with ExitStack() as stack:
         # Pillow alone works in this block. An error in our own conversion is a bug and must not be called a broken image.
         try:
-            image = stack.enter_context(Image.open(path))
+            image = stack.enter_context(Image.open(stack.enter_context(opened())))
             if enough is not None:
                 image.draft(None, (enough, enough))
             # Load first: TIFF turns itself upright while loading, and then no longer says that it was turned.
             image.load()
         except UNDECODABLE as error:
-            raise DataError(f"{path}: {_reason(path, error)}") from None
+            raise DataError(f"{place}: {_reason(opened, error)}") from None
         return pixels_of(image)
 
 
@@ -79,7 +99,7 @@ def pixels_of(image: Image.Image) -> np.ndarray:
 def image_size(path: str | Path) -> tuple[int, int]:
     """Return the (height, width) that `read_image` will give, from the file's header where possible."""
     try:
-        with Image.open(path) as opened:
+        with open_image(Path(path)) as file, Image.open(file) as opened:
             if opened.format != "TIFF":  # TIFF turns itself upright only while loading
                 width, height = opened.size
                 turned = opened.getexif().get(_ORIENTATION, 1) in (5, 6, 7, 8)
@@ -130,7 +150,7 @@ def _to_rgb(image: Image.Image) -> Image.Image:
     return image.convert("RGB")
 
 
-def _reason(path: Path, error: Exception) -> str:
+def _reason(opened: Callable[[], BinaryIO], error: Exception) -> str:
     fix = "Replace the file or remove it from the tags."
     if isinstance(error, FileNotFoundError):
         return "there is no such image. Check the path, or remove it from the tags."
@@ -142,7 +162,7 @@ def _reason(path: Path, error: Exception) -> str:
         limit = 2 * (Image.MAX_IMAGE_PIXELS or 0)
         return f"the image is larger than {limit:,} pixels. Make it smaller, or raise PIL.Image.MAX_IMAGE_PIXELS."
     if isinstance(error, UnidentifiedImageError):
-        with path.open("rb") as file:
+        with opened() as file:
             start = file.read(16)
         found = f"found {start!r} at its start" if start else "the file is empty (0 bytes)"
         return f"not an image that can be read: {found}. {fix}"

@@ -43,6 +43,11 @@ def _table(kind: Kind, place: Path, voc_split: str | None = None) -> TagTable:
     return read_json_lines(place)
 
 
+def read_table(kind: Kind, place: Path, split: str | None) -> tuple[TagTable, str | None]:
+    """Return the table of a data set, and the split that is still to be taken from it: VOC's reader took its own."""
+    return _table(kind, place, split), None if kind is Kind.VOC else split
+
+
 def read_tags(path: str | Path, split: str | Path | None = None, classes: Sequence[str] | None = None) -> TaggedImages:
     """Return the images of a data set with their tags: present, absent or unknown.
 
@@ -55,8 +60,8 @@ def read_tags(path: str | Path, split: str | Path | None = None, classes: Sequen
     kind, place = recognise(path)
     wanted = None if split is None else str(split)
     try:
-        table = _table(kind, place, wanted)
-        return to_images(table, None if kind is Kind.VOC else wanted, classes)
+        table, remaining = read_table(kind, place, wanted)
+        return to_images(table, remaining, classes)
     except OSError as error:  # a folder that may not be entered, a disk that fails
         found = error.strerror or type(error).__name__
         raise DataError(f"{error.filename or place}: cannot be read ({found}). Make it readable.") from None
