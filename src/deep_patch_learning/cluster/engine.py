@@ -91,7 +91,6 @@ class Engine:
     cluster: Cluster
     team: Team
     job: Job
-    on_progress: Callable[[int], None]  # called with the number of images done in parts that are in work
     replaced: int = 0
     peaks: dict[int, int] = field(default_factory=dict)  # most memory of each worker, by its number
     _members: list[_Member] = field(default_factory=list)
@@ -101,8 +100,11 @@ class Engine:
     _began: float = field(default_factory=time.monotonic)
     _said_waiting: bool = False
 
-    def run(self, parts: Iterable[Part]) -> Iterator[Done | Failed]:
-        """Yield the outcome of each part, in the order in which they end."""
+    def run(self, parts: Iterable[Part], on_progress: Callable[[int], None]) -> Iterator[Done | Failed]:
+        """Yield the outcome of each part, in the order in which they end.
+
+        `on_progress` is called about once a second with the number of images that are done of the parts in work.
+        """
         ray, waiting = self.cluster.ray, iter(parts)
         more = next(waiting, None)
         try:
@@ -116,6 +118,7 @@ class Engine:
                             more = next(waiting, None)
                         member.part, member.working = part, member.handle.work.remote(part)
                 yield from self._outcomes()
+                on_progress(sum(member.images for member in self._members))
         finally:
             for member in self._members:
                 ray.kill(member.handle)
@@ -138,7 +141,6 @@ class Engine:
         self.cluster.ray.wait(refs, num_returns=1, timeout=LOOK, fetch_local=False)
         for member in list(self._members):
             yield from self._look_at(member)
-        self.on_progress(sum(member.images for member in self._members))
         self._say_if_waiting()
 
     def _look_at(self, member: _Member) -> Iterator[Done | Failed]:

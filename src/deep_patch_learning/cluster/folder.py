@@ -39,27 +39,32 @@ class PartsFolder:
                 f"{self.folder}: is not empty, and no run with --engine ray began it. Give a new folder with --out."
             )
 
-    def begin(self, about: Mapping[str, Any]) -> None:
-        """Create the folder, or check that it was begun with the same settings, model and data."""
+    def must_fit(self, about: Mapping[str, Any]) -> None:
+        """Raise an error if the folder holds other files, or was begun with other settings, another model or other data."""
         self.check()
-        wanted = {"kind": KIND, **about}
+        if not self.about.is_file():
+            return
+        before, wanted = _read(self.about), {"kind": KIND, **about}
+        changed = [
+            f"{key} was {_short(before.get(key))}, now {_short(wanted.get(key))}"
+            for key in {**before, **wanted}
+            if before.get(key) != wanted.get(key)
+        ]
+        if changed:
+            raise RunError(
+                f"{self.folder}: holds another run: {'; '.join(changed)}. Repeat its command to go on, or give a new folder "
+                "with --out."
+            )
+
+    def begin(self, about: Mapping[str, Any]) -> None:
+        """Create the folder unless it is there; it must fit."""
+        self.must_fit(about)
         if self.about.is_file():
-            before = _read(self.about)
-            changed = [
-                f"{key} was {_short(before.get(key))}, now {_short(wanted.get(key))}"
-                for key in {**before, **wanted}
-                if before.get(key) != wanted.get(key)
-            ]
-            if changed:
-                raise RunError(
-                    f"{self.folder}: holds another run: {'; '.join(changed)}. Repeat its command to go on, or give a new folder "
-                    "with --out."
-                )
             return
         try:
             self.shards.mkdir(parents=True, exist_ok=True)
             self.done.mkdir(exist_ok=True)
-            write_whole(self.about, json.dumps(wanted, indent=1) + "\n")
+            write_whole(self.about, json.dumps({"kind": KIND, **about}, indent=1) + "\n")
         except OSError as error:
             why = error.strerror or type(error).__name__
             raise DataError(f"{self.folder}: cannot be written ({why}). Make room, or give another --out.") from None

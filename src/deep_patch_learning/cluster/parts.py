@@ -8,6 +8,7 @@ import hashlib
 import re
 import tempfile
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from itertools import product
 from pathlib import Path
@@ -132,14 +133,8 @@ def _of_table(
 
 def _must_answer(place: str) -> None:
     """Raise an error if the place of the first image lets nobody in; a missing image is found later."""
-    try:
-        with opened(place) as file:
-            file.read(1)
-    except (FileNotFoundError, DplError) as error:
-        if isinstance(error, DplError):
-            raise
-    except Exception as error:
-        raise unreachable(place, error) from None
+    with suppress(FileNotFoundError):
+        content_of(place)
 
 
 def _shards(data: str) -> list[str] | None:

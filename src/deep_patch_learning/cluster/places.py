@@ -56,7 +56,7 @@ def content_of(place: str) -> bytes:
     for attempt in range(TRIES):
         try:
             return _file_system(place).cat_file(place)
-        except FileNotFoundError:
+        except (FileNotFoundError, DplError):
             raise
         except Exception as error:  # each store has its own kinds of errors
             if attempt == TRIES - 1 or _wants_credentials(error):

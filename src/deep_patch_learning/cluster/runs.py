@@ -54,20 +54,25 @@ def run_parts(job: Job, parts: Parts, about: Mapping[str, Any], asked: Asked, de
 
     Parts that fail do not stop the others; afterwards they are named in a `RunError`.
     """
-    job.out.begin(about)
-    tally = Tally(parts=len(parts))
-    with job.out.locked():
-        job.out.sweep()
-        left = [part.number for part in parts if job.out.finished(part.name, job.digest(part)) is None]
-        tally.found = len(parts) - len(left)
-        if left:
-            _run(job, parts, left, asked, tally, description)
+    job.out.must_fit(about)
+    tally = Tally(parts=len(parts), found=len(parts))
+    if all(job.out.finished(part.name, job.digest(part)) is not None for part in parts):
+        return tally
+    with connected(asked.address, asked.workers) as cluster:
+        team = team_for(cluster, asked.workers, asked.device)
+        job.out.begin(about)
+        with job.out.locked():
+            job.out.sweep()
+            left = [part.number for part in parts if job.out.finished(part.name, job.digest(part)) is None]
+            tally.found = len(parts) - len(left)
+            _run(Engine(cluster, team, job), parts, left, tally, description)
     return tally
 
 
-def _run(job: Job, parts: Parts, left: list[int], asked: Asked, tally: Tally, description: str) -> None:
+def _run(engine: Engine, parts: Parts, left: list[int], tally: Tally, description: str) -> None:
     failed: list[Failed] = []
-    with connected(asked.address, asked.workers) as cluster, bar(description) as show:
+    job = engine.job
+    with bar(description) as show:
         began, ended = time.monotonic(), 0
 
         def on_progress(under_way: int) -> None:
@@ -78,9 +83,8 @@ def _run(job: Job, parts: Parts, left: list[int], asked: Asked, tally: Tally, de
             else:
                 show(tally.found * parts.part_images + tally.images + under_way, parts.images, note)
 
-        engine = Engine(cluster, team_for(cluster, asked.workers, asked.device), job, on_progress)
         try:
-            for outcome in engine.run(map(parts.part, left)):
+            for outcome in engine.run(map(parts.part, left), on_progress):
                 if isinstance(outcome, Failed):
                     failed.append(outcome)
                     continue

@@ -94,7 +94,8 @@ def show(figures: dict[str, Any], method: str) -> None:
     """Print recall and IoU by the number of patches used."""
     per_image = f"{method}: {figures['boxes']:.0f} patches per image"
     if figures.get("recall_50") is None:
-        stdout.print(f"{per_image}; no boxes are known, so recall is not measured")
+        why = "on a cluster recall is" if "shards" in figures else "no boxes are known, so recall is"
+        stdout.print(f"{per_image}; {why} not measured")
     else:
         table = Table(title=per_image, title_justify="left")
         for heading in ("patches", "recall 0.5", "recall 0.7", "mean best IoU"):
