@@ -21,7 +21,7 @@ from deep_patch_learning.data.images import decode_image, single_threaded_opencv
 from deep_patch_learning.inference.prediction import Prediction
 from deep_patch_learning.inference.scoring import ImageInput
 from deep_patch_learning.labels.coco import coco_content
-from deep_patch_learning.labels.parquet import table_of
+from deep_patch_learning.labels.parquet import encoded
 from deep_patch_learning.labels.select import LabelledImage, LabelRule, LabelSet, label_image, summary
 from deep_patch_learning.patches.cache_files import digest_of_content, pack_record, read_record, records
 from deep_patch_learning.patches.generator import PatchGenerator, ProposalFile
@@ -164,9 +164,7 @@ class LabelJob(Job):
 
     def _write(self, labels: LabelSet, places: list[str], number: int, path: Path) -> None:
         if self.format == "parquet":
-            from deep_patch_learning.data.shards import parquet
-
-            parquet().write_table(table_of(labels, places), path)
+            path.write_bytes(encoded(labels, places))
             return
         first_ids = number * MOST_IN_PART + 1, number * MOST_BOXES + 1
         content = coco_content(labels, [image.name for image in labels.images], first_ids)

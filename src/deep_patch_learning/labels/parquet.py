@@ -1,6 +1,7 @@
 """Labels as a Parquet table: one row per image, with its tags and a list of boxes. Written whole, or as shards by a cluster."""
 
 from collections.abc import Sequence
+from io import BytesIO
 from pathlib import Path
 from typing import Any
 
@@ -15,8 +16,15 @@ def write_parquet(labels: LabelSet, folder: Path) -> list[str]:
     """Return what was written into `folder`."""
     file = f"{labels.split}.parquet"
     places = [str(image.path.absolute()) for image in labels.images]
-    parquet().write_table(table_of(labels, places), folder / file)
+    (folder / file).write_bytes(encoded(labels, places))
     return [file]
+
+
+def encoded(labels: LabelSet, places: Sequence[str]) -> bytes:
+    """Return the content of a Parquet file of the labels; the same labels always give the same bytes."""
+    content = BytesIO()
+    parquet().write_table(table_of(labels, places), content)
+    return content.getvalue()
 
 
 def table_of(labels: LabelSet, places: Sequence[str]) -> Any:
