@@ -142,6 +142,8 @@ WORDS = {
     "long second round of both": "long self-training round 1, ensemble of two",
     "long third round": "long self-training round 2",
     "fourth round of three": "long self-training round 3, ensemble of three",
+    "second round, up to three boxes per tag": "round 2, up to three boxes per tag",
+    "second round, last stage on the map, 7 x 7 bins": "round 2, last stage on the map, 7 x 7 bins",
     "ImageNet's": "ImageNet",
     "ImageNet's, second round": "ImageNet, self-training round",
     "the shipped model's": "shipped model",

@@ -1,0 +1,95 @@
+"""What a trial is, what may come of it, and the table that counts it: results/reliability.csv, one row per part and kind."""
+
+import csv
+import subprocess
+import sys
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+from datetime import date
+from enum import StrEnum
+from pathlib import Path
+from random import Random
+from typing import NamedTuple
+
+from deep_patch_learning.common.devices import machine_name
+
+ROOT = Path(__file__).parents[2]
+TABLE = ROOT / "results" / "reliability.csv"
+HANG = 20.0  # seconds for one bad input
+
+
+class Outcome(StrEnum):
+    """What came of one trial; the last three are faults."""
+
+    SUCCESS = "success"
+    CLEAN_ERROR = "clean_error"  # one line, exit status 2 (1 where a check says no; a signal's own where one was sent)
+    TRACEBACK = "traceback"  # also a crash of the interpreter, and an error of several lines
+    HANG = "hang"
+    LOST_OR_CHANGED = "lost_or_changed"  # a result that differs, half a file, a leftover, a user's file that changed
+
+
+FAULTS = (Outcome.TRACEBACK, Outcome.HANG, Outcome.LOST_OR_CHANGED)
+COLUMNS = ("part", "kind", "tried", *Outcome, "command", "seed", "machine", "date")
+
+
+class Trial(NamedTuple):
+    """One trial of a kind: its number, what it draws from (the same for the same seed), and an empty folder of its own."""
+
+    number: int
+    random: Random
+    folder: Path
+
+
+class Result(NamedTuple):
+    """What came of a trial, and what was seen, which is printed for faults."""
+
+    outcome: Outcome
+    seen: str = ""
+
+
+Kind = Callable[[Trial], Result]
+
+
+def dpl(*words: object) -> list[str]:
+    """Return the command line of `dpl` with these words, in this interpreter."""
+    return [sys.executable, "-m", "deep_patch_learning", *map(str, words)]
+
+
+def run(
+    command: Sequence[str], env: Mapping[str, str], seconds: float = HANG, folder: Path | None = None
+) -> tuple[Result, subprocess.CompletedProcess[str] | None]:
+    """Return what came of a command, and what it printed; None for one that hung and was killed."""
+    options = {"env": dict(env), "cwd": folder, "capture_output": True, "timeout": seconds, "stdin": subprocess.DEVNULL}
+    try:
+        done = subprocess.run(command, **options, encoding="utf-8", errors="replace", check=False)
+    except subprocess.TimeoutExpired:
+        return Result(Outcome.HANG, f"not done after {seconds:g} s: {' '.join(command)}"), None
+    return judged(done.returncode, done.stderr), done
+
+
+def judged(status: int, said: str) -> Result:
+    """Return what an exit status and the lines on standard error say of a command that nobody interrupted."""
+    if "Traceback (most recent call last)" in said or status < 0 or status > 2:
+        return Result(Outcome.TRACEBACK, f"exit status {status}\n{said}")
+    return Result(Outcome.SUCCESS if status == 0 else Outcome.CLEAN_ERROR, said)
+
+
+def write(part: str, counts: Mapping[str, Counter[Outcome]], command: str, seed: int) -> None:
+    """Put the counts of a part's kinds into the table; rows of the same part and kind are replaced."""
+    made = {"command": command, "seed": seed, "machine": machine_name(), "date": date.today().isoformat()}
+    rows = {(row["part"], row["kind"]): row for row in read()}
+    for kind, found in counts.items():
+        numbers = {str(outcome): found[outcome] for outcome in Outcome}
+        rows[part, kind] = {"part": part, "kind": kind, "tried": sum(numbers.values()), **numbers, **made}
+    with TABLE.open("w", newline="", encoding="utf-8") as file:
+        writer = csv.DictWriter(file, COLUMNS)
+        writer.writeheader()
+        writer.writerows(rows[key] for key in sorted(rows))
+
+
+def read() -> list[dict[str, str]]:
+    """Return the rows of the table."""
+    if not TABLE.exists():
+        return []
+    with TABLE.open(newline="", encoding="utf-8") as file:
+        return list(csv.DictReader(file))
