@@ -69,25 +69,34 @@ def read_image(path: str | Path, enough: int | None = None) -> np.ndarray:
     is decoded in a fraction of the time.
     """
     path = Path(path)
-    return _decoded(path, lambda: open_image(path), enough)
+    return _decoded(path, path, enough)
 
 
 def decode_image(content: bytes, place: str) -> np.ndarray:
     """Return what `read_image` does, of the content of an image file; `place` names it in errors."""
-    return _decoded(place, lambda: BytesIO(content), None)
+    return _decoded(place, content, None)
 
 
-def _decoded(place: str | Path, opened: Callable[[], BinaryIO], enough: int | None) -> np.ndarray:
+def _opened(source: Path | bytes) -> Image.Image:
+    if isinstance(source, bytes):
+        return Image.open(BytesIO(source))
+    try:
+        return Image.open(source)
+    except NotADirectoryError:  # in a shard
+        return Image.open(open_image(source))
+
+
+def _decoded(place: str | Path, source: Path | bytes, enough: int | None) -> np.ndarray:
     with ExitStack() as stack:
         # Pillow alone works in this block. An error in our own conversion is a bug and must not be called a broken image.
         try:
-            image = stack.enter_context(Image.open(stack.enter_context(opened())))
+            image = stack.enter_context(_opened(source))
             if enough is not None:
                 image.draft(None, (enough, enough))
             # Load first: TIFF turns itself upright while loading, and then no longer says that it was turned.
             image.load()
         except UNDECODABLE as error:
-            raise DataError(f"{place}: {_reason(opened, error)}") from None
+            raise DataError(f"{place}: {_reason(source, error)}") from None
         return pixels_of(image)
 
 
@@ -99,7 +108,7 @@ def pixels_of(image: Image.Image) -> np.ndarray:
 def image_size(path: str | Path) -> tuple[int, int]:
     """Return the (height, width) that `read_image` will give, from the file's header where possible."""
     try:
-        with open_image(Path(path)) as file, Image.open(file) as opened:
+        with _opened(Path(path)) as opened:
             if opened.format != "TIFF":  # TIFF turns itself upright only while loading
                 width, height = opened.size
                 turned = opened.getexif().get(_ORIENTATION, 1) in (5, 6, 7, 8)
@@ -150,7 +159,7 @@ def _to_rgb(image: Image.Image) -> Image.Image:
     return image.convert("RGB")
 
 
-def _reason(opened: Callable[[], BinaryIO], error: Exception) -> str:
+def _reason(source: Path | bytes, error: Exception) -> str:
     fix = "Replace the file or remove it from the tags."
     if isinstance(error, FileNotFoundError):
         return "there is no such image. Check the path, or remove it from the tags."
@@ -162,7 +171,7 @@ def _reason(opened: Callable[[], BinaryIO], error: Exception) -> str:
         limit = 2 * (Image.MAX_IMAGE_PIXELS or 0)
         return f"the image is larger than {limit:,} pixels. Make it smaller, or raise PIL.Image.MAX_IMAGE_PIXELS."
     if isinstance(error, UnidentifiedImageError):
-        with opened() as file:
+        with BytesIO(source) if isinstance(source, bytes) else open_image(source) as file:
             start = file.read(16)
         found = f"found {start!r} at its start" if start else "the file is empty (0 bytes)"
         return f"not an image that can be read: {found}. {fix}"
