@@ -1,15 +1,14 @@
 """Two Ray nodes as real processes, and small data sets to label with them."""
 
-import io
 import shutil
-import tarfile
 from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
 import pytest
+from shard_writing import write_table, write_tar
 
-from deep_patch_learning.data.dataset import PRESENT, TaggedImages
+from deep_patch_learning.data.dataset import PRESENT
 from deep_patch_learning.data.readers.read import read_tags
 
 STORE = 80 << 20
@@ -30,27 +29,6 @@ def many(small_world: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     (folder / "041.jpg").write_bytes(b"no image at all")
     (folder / "many.csv").write_text("\n".join(rows) + "\n")
     return folder / "many.csv"
-
-
-def write_tar(path: Path, images: TaggedImages, rows: range) -> None:
-    with tarfile.open(path, "w") as tar:
-        for index in rows:
-            tags = ";".join(np.array(images.classes)[images.labels[index] == PRESENT])
-            for suffix, content in ((".jpg", images.paths[index].read_bytes()), (".txt", tags.encode())):
-                member = tarfile.TarInfo(f"{index:06d}{suffix}")
-                member.size = len(content)
-                tar.addfile(member, io.BytesIO(content))
-
-
-def write_table(path: Path, images: TaggedImages, rows: range) -> None:
-    pyarrow, table = pytest.importorskip("pyarrow"), pytest.importorskip("pyarrow.parquet")
-    tags = [[str(name) for name in np.array(images.classes)[images.labels[index] == PRESENT]] for index in rows]
-    columns = {
-        "image": [images.paths[index].read_bytes() for index in rows],
-        "name": [images.names[index] for index in rows],
-        "tags": tags,
-    }
-    table.write_table(pyarrow.table(columns), path, row_group_size=5)
 
 
 @pytest.fixture

@@ -124,6 +124,40 @@ def _sample(held: dict[str, tuple[str, bytes]], shard: str, stem: str) -> Iterat
     yield ShardSample(f"{stem}/{name}", f"{shard}/{name}", content, *tags)
 
 
+Tagged = tuple[str, tuple[str, ...], tuple[str, ...]]  # the name in the shard, present and unknown tags
+
+
+def tags_in_tar(shard: Path) -> Iterator[Tagged]:
+    """Yield the images of a local tar with their tags; the images themselves are passed over."""
+    before, image, tags = "", "", ((), ())  # type: tuple[str, str, tuple[tuple[str, ...], tuple[str, ...]]]
+    with shard.open("rb") as file:
+        for member in members(shard):
+            key, suffix = split_name(member.name)
+            if key != before:
+                if image:
+                    yield image, *tags
+                before, image, tags = key, "", ((), ())
+            if suffix in IMAGE_SUFFIXES:
+                image = image or member.name
+            elif suffix in TAG_SUFFIXES:
+                file.seek(member.offset_data)
+                tags = tags_of(suffix, file.read(member.size), f"{shard}/{member.name}")
+    if image:
+        yield image, *tags
+
+
+def tags_in_table(shard: Path) -> Iterator[Tagged]:
+    """Yield the row numbers of a local table with the tags of each; the images are not read."""
+    with shard.open("rb") as file:
+        table = open_table(file, str(shard))
+        columns = [name for name in _columns(table) if name in ("tags", "unknown")]
+        number = 0
+        for batch in table.iter_batches(columns=columns):
+            for row in batch.to_pylist() if columns else [{}] * len(batch):
+                yield str(number), _trimmed(row.get("tags") or ()), _trimmed(row.get("unknown") or ())
+                number += 1
+
+
 def parquet() -> Any:
     """Return the library that reads and writes Parquet, or raise an error that says how to install it."""
     try:

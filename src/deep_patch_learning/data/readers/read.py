@@ -18,6 +18,7 @@ class Kind(Enum):
     CSV = "CSV"
     FOLDERS = "folder per class"
     JSON_LINES = "JSON lines"
+    SHARDS = "shards"
 
 
 def _table(kind: Kind, place: Path, voc_split: str | None = None) -> TagTable:
@@ -38,6 +39,10 @@ def _table(kind: Kind, place: Path, voc_split: str | None = None) -> TagTable:
         from deep_patch_learning.data.readers.folders import read_folders
 
         return read_folders(place)
+    if kind is Kind.SHARDS:
+        from deep_patch_learning.data.readers.shards import read_shards
+
+        return read_shards(place)
     from deep_patch_learning.data.readers.json_lines import read_json_lines
 
     return read_json_lines(place)
@@ -52,7 +57,8 @@ def read_tags(path: str | Path, split: str | Path | None = None, classes: Sequen
     """Return the images of a data set with their tags: present, absent or unknown.
 
     The kind is recognised from `path`: a VOC folder (or a VOCdevkit with one inside), a COCO json, a CSV, a folder
-    per class, or JSON lines. `split` is a VOC list (`train`, `val`, ...), a value of the CSV's or JSON lines' `split`,
+    per class, JSON lines, or shards (tars of WebDataset, Parquet tables). `split` is a VOC list (`train`, `val`, ...), a value of
+    the CSV's or JSON lines' `split`,
     a first-level folder, or, for every kind, a text file with one image name per line; None takes all images
     (VOC: `trainval` where there is one). `classes` fixes the classes and their order, and a tag outside them raises
     `DataError`; when None they are all classes of the data set, whatever the split.
@@ -69,11 +75,12 @@ def read_tags(path: str | Path, split: str | Path | None = None, classes: Sequen
 
 WANTED = (
     "Wanted a VOC folder (with JPEGImages), a COCO .json, a .csv with the header 'image,tags', "
-    "a folder with one folder per class, or a .jsonl"
+    "a folder with one folder per class, a .jsonl, or shards (.tar, .parquet)"
 )
 
 
 _BY_SUFFIX = {".json": Kind.COCO, ".csv": Kind.CSV, ".jsonl": Kind.JSON_LINES, ".ndjson": Kind.JSON_LINES}
+_SHARDS = (".tar", ".parquet")
 
 
 def recognise(path: str | Path) -> tuple[Kind, Path]:
@@ -86,7 +93,7 @@ def recognise(path: str | Path) -> tuple[Kind, Path]:
             raise DataError(f"{path}: there is no such file or folder.{near_file(path)} {WANTED}.")
     except PermissionError:
         raise DataError(f"{path}: permission denied. Make it readable (chmod u+r).") from None
-    kind = _BY_SUFFIX.get(path.suffix.lower())
+    kind = Kind.SHARDS if path.suffix.lower() in _SHARDS else _BY_SUFFIX.get(path.suffix.lower())
     if kind is None:
         found = "one image" if path.suffix.lower() in IMAGE_SUFFIXES else f"a file ending in '{path.suffix}'"
         raise DataError(f"{path}: found {found}, which is not a data set. {WANTED}.")
@@ -106,6 +113,8 @@ def _recognise_folder(folder: Path) -> tuple[Kind, Path]:
     coco = sorted((folder / "annotations").glob("*.json"))
     if coco:
         raise DataError(f"{folder}: holds a COCO data set. Give one of its json files, such as {coco[-1]}.")
+    if any(child.suffix.lower() in _SHARDS and child.is_file() for child in inside):
+        return Kind.SHARDS, folder
     # Beside a tag file, a folder of images is most likely not a class: better to stop than to train on a class "images".
     for child in inside:
         if child.is_file() and _is_tag_file(child):

@@ -117,12 +117,16 @@ class TagRow:
 
 @dataclass(frozen=True)
 class TagTable:
-    """All images of a data set, and its classes in their order; names in split files are relative to `root`."""
+    """All images of a data set, and its classes in their order; names in split files are relative to `root`.
+
+    Images `in_shards` were seen there, and need not be looked for.
+    """
 
     source: Path
     root: Path
     rows: Sequence[TagRow]
     classes: tuple[str, ...]
+    in_shards: bool = False
 
     def moved(self, base: str) -> "TagTable":
         """Return the table of a file that was fetched from the URI `base`: its images lie there too."""
@@ -180,7 +184,8 @@ def to_images(table: TagTable, split: str | None, classes: Sequence[str] | None,
             f"{table.source}, {far[0].place}: '{far[0].name}' is a URI. Only --engine ray of `dpl label` and `dpl patches` reads "
             "those. Use it, or give paths."
         )
-    _refuse_missing(table, [row for row in rows if not is_uri(row.name)] if far else rows)
+    if not table.in_shards:
+        _refuse_missing(table, [row for row in rows if not is_uri(row.name)] if far else rows)
     known = tuple(table.classes if classes is None else classes)
     if len(set(known)) != len(known):
         twice = next(name for name in known if known.count(name) > 1)
