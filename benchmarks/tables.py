@@ -112,6 +112,9 @@ COLUMNS = {
         "trained_on": "trained on", "measured_on": "measured on", "mAP": "mAP", "mAP_11pt": "mAP 11-point", "CorLoc": "CorLoc",
         "detection_mAP": "detection mAP", "recall_at_80": "recall at 80 % precision",
     },
+    "shipped_mistakes": {
+        "kind": "kind", "count": "boxes", "percent_of_boxes": "% of all boxes", "seen_in": "in so many images",
+    },
     "own_photos": {
         "layers": "initial weights", "recipe": "recipe", "measured_on": "measured on", "mAP": "mAP", "CorLoc": "CorLoc",
         "detection_mAP": "detection mAP", "recall_at_80": "recall at 80 % precision",

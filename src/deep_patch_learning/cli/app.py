@@ -240,6 +240,9 @@ def label(
     for_training: Annotated[
         bool, typer.Option("--for-training", help="Labels to train a detector on: no tag without a box.")
     ] = False,
+    reviewed: Annotated[
+        Path | None, typer.Option(help="The store of dpl review: people's boxes go before those found.")
+    ] = None,
     device: Device = DeviceName.AUTO,
     as_json: Json = False,
     split: Split = None,
@@ -263,6 +266,7 @@ def label(
         min_score=min_score,
         precision=precision,
         boxes_per_class=boxes_per_class,
+        reviewed=reviewed,
         untagged=untagged,
         patches=patches,
         for_training=for_training,

@@ -123,6 +123,10 @@ def train(
         ),
     ] = None,
     changes: Settings = [],  # noqa: B006
+    reviewed: Annotated[
+        Path | None,
+        typer.Option(help="The store of dpl review: its boxes and tags are taught.", rich_help_panel=DATA),
+    ] = None,
     pseudo_boxes_from: Annotated[
         list[Path],
         typer.Option(
@@ -155,7 +159,7 @@ def train(
     named = {"backbone": backbone, "weights": weights, "patches": patches, "steps": steps, "scales": scales}
     named |= {"heads": heads, "seed": seed, "rounds": rounds, "first_networks": first_networks}
     settings = settings_of(changes, **named)
-    settings |= {"limit": limit, "workers": workers, "devices": devices}
+    settings |= {"limit": limit, "workers": workers, "devices": devices, "reviewed": reviewed}
     settings |= {"pseudo_boxes_from": pseudo_boxes_from, "distillation": distillation}
     run = command(data, out, split=split, val=val_split or val_share, recipe=recipe, device=device, **settings)
     if not run.finished:

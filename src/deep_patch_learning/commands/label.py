@@ -6,11 +6,12 @@ from typing import Any, TypedDict, Unpack
 from rich.table import Table
 
 from deep_patch_learning.commands.options import check_options, is_ray
-from deep_patch_learning.common.errors import DataError, RunError
+from deep_patch_learning.common.errors import DataError, RunError, SettingError
 from deep_patch_learning.common.progress import console
 from deep_patch_learning.common.progress import out as stdout
 from deep_patch_learning.data.dataset import limited
 from deep_patch_learning.data.readers.read import read_tags
+from deep_patch_learning.data.reviewed import reviewed_of, with_reviewed_tags
 from deep_patch_learning.inference.box_trust import TrustingModel
 from deep_patch_learning.inference.loading import ModelOrRun, as_model
 from deep_patch_learning.inference.model import Model
@@ -30,9 +31,10 @@ class LabelOptions(TypedDict, total=False):
     calibrated. `precision`: the expected precision that a box must reach, which takes three views of each image; it is then
     what the score of a label says. `boxes_per_class`: at most so many boxes of a class in an image, 1 if not given, for
     training all. `untagged`: boxes of classes that are not tagged too. `for_training`: labels to train a detector on, see
-    `LabelRule`. `patches`: others than the run's, a generator's name or a proposal file. `limit`, `workers` and `device` as of
-    `Work`. `engine`: `local`, or `ray` for many processes on the cluster at `address`, or on this machine without one; then
-    `workers` are processes, and each shard of the output holds `shard_images` images.
+    `LabelRule`. `reviewed`: the store of `dpl review`, whose boxes and tags go before those found. `patches`: others than the
+    run's, a generator's name or a proposal file. `limit`, `workers` and `device` as of `Work`. `engine`: `local`, or `ray` for
+    many processes on the cluster at `address`, or on this machine without one; then `workers` are processes, and each shard of
+    the output holds `shard_images` images.
     """
 
     min_score: float | None
@@ -40,6 +42,7 @@ class LabelOptions(TypedDict, total=False):
     for_training: bool
     boxes_per_class: int | None
     untagged: bool
+    reviewed: str | Path | None
     patches: str | Path | None
     limit: int | None
     workers: int | None
@@ -62,7 +65,7 @@ def label(
 
     `format` is coco, voc, yolo, label-studio or parquet. `model` is a model, a run folder, or None for the shipped model. Images
     without boxes are written as negatives. The folder appears whole or not at all. For `options` see `LabelOptions`:
-    min_score, precision, boxes_per_class, untagged, for_training, patches, limit, workers, device, engine, address,
+    min_score, precision, boxes_per_class, untagged, for_training, reviewed, patches, limit, workers, device, engine, address,
     shard_images.
 
     With the engine `ray`, `data` may also be shards or at a URI, and `out` fills shard by shard: the same call goes on where
@@ -83,10 +86,13 @@ def label(
     if rule.precision is not None:
         loaded = TrustingModel.of(loaded)
     images = limited(read_tags(data, split, classes=loaded.classes), options.get("limit"))
+    store = options.get("reviewed")
+    reviewed = {} if store is None else reviewed_of(store, images)
+    images = with_reviewed_tags(images, reviewed)
     prepared = prepare(images, loaded.patch_generator, workers=options.get("workers"))
     try:
         predictions = predict_prepared(loaded, prepared, description="labelling")
-        counts = write_labels(predictions, prepared.images, target, rule)
+        counts = write_labels(predictions, prepared.images, target, rule, reviewed)
     except KeyboardInterrupt:
         console.print(f"stopped: nothing was written to {out}. Repeat the command.", markup=False, soft_wrap=True)
         raise
@@ -105,6 +111,8 @@ def _label_on_ray(
 
     format, split = kind
     check_shards(format)
+    if options.get("reviewed") is not None:
+        raise SettingError("--reviewed: not with --engine ray. Label the reviewed images on one machine.")
     folder = PartsFolder(out)
     folder.check()
     _refuse_inside(data, out)
@@ -224,6 +232,8 @@ def places(counts: dict[str, Any]) -> list[str]:
         lines.append(f"{len(counts['left_out'])} images are left out: a tag of theirs has no such box")
     if counts["precision"] is not None and counts["boxes"]:
         lines.append(f"{_mean_score(counts):.0%} of the {counts['boxes']} boxes are expected to be right (IoU of 0.5)")
+    if counts["by_people"]:
+        lines.append(f"{counts['by_people']} of the {counts['boxes']} boxes are those of people who reviewed them")
     if counts["parts"]:
         lines.append(f"{counts['parts']} of {counts['boxes']} boxes look like parts of an object: look at those first")
     lines.append(f"{counts['format']} labels in {folder}: {', '.join(counts['files'])}")

@@ -24,6 +24,7 @@ from deep_patch_learning.runs.folder import RunFolder
 from deep_patch_learning.training.fit import train_prepared
 
 if TYPE_CHECKING:
+    from deep_patch_learning.data.reviewed import ReviewedImage
     from deep_patch_learning.inference.model import Model
     from deep_patch_learning.training.patch_layers import PatchLayers
 
@@ -46,7 +47,8 @@ class TrainOptions:
 
     `limit`: only the first images. `workers`: cores that make patches, all if not given. `devices`: how many GPUs share every
     step. `pseudo_boxes_from`: finished runs whose boxes on these images the refinement learns from (a self-training round);
-    several agree on them. `distillation`: first fill the patch layers that the weights lack.
+    several agree on them. `distillation`: first fill the patch layers that the weights lack. `reviewed`: the store of
+    `dpl review`, whose boxes and tags are taught.
     """
 
     limit: int | None = None
@@ -54,6 +56,7 @@ class TrainOptions:
     devices: int = 1
     pseudo_boxes_from: Sequence[str | Path] = ()
     distillation: Distillation | None = None
+    reviewed: str | Path | None = None
 
 
 @dataclass(frozen=True)
@@ -92,7 +95,7 @@ def train(
     `val` holds images out, a split's name or a share such as 0.1: weights that do well on their tags are kept, and calibrated
     at the end. Without a `recipe` the machine decides: a large network with a GPU, else `fast`. `settings` are flat settings
     of the recipe (steps=500, learning_rate=1e-4, seed=1, ...) and those of `TrainOptions` (limit, workers, devices,
-    pseudo_boxes_from, distillation).
+    pseudo_boxes_from, distillation, reviewed).
     """
     names = [one.name for one in dataclasses.fields(TrainOptions)]
     options = TrainOptions(**{name: settings.pop(name) for name in names if name in settings})
@@ -116,6 +119,7 @@ def train(
     val_split, val_share = (None, val) if isinstance(val, float) else (val, None)
     apart_by = val_split, val_share, chosen.machine.seed, options.limit, run.drawing(val_share)
     images, held_out = read_apart(Path(data), split, *apart_by)
+    images, reviewed = _reviewed(chosen, run, options, images)
     _check_pseudo_boxes(chosen, run, options, images.classes)
     chosen, layers = _sized(asked, images, run, options)
     prepared = prepare(images, recipe_patches(chosen), workers=options.workers)
@@ -126,7 +130,7 @@ def train(
         source["val_seed"] = chosen.machine.seed
     if layers is not None and not _distilled(prepared, layers, source, device):
         return Run(run.folder, broken=prepared.broken, finished=False)
-    ready = _Ready(prepared, apart, chosen, run, source, device)
+    ready = _Ready(prepared, apart, chosen, run, source, device, reviewed)
     return _fit_rounds(ready, options) if chosen.rounds.rounds else _fit(ready, options)
 
 
@@ -175,6 +179,23 @@ def _check_rounds(recipe: Recipe, options: TrainOptions) -> None:
         check_rounds(recipe, options.devices)
 
 
+def _reviewed(
+    recipe: Recipe, run: RunFolder, options: TrainOptions, images: TaggedImages
+) -> "tuple[TaggedImages, dict[str, ReviewedImage] | None]":
+    """Return the images with corrected tags, and what people said about them; None where no store is given."""
+    if options.reviewed is None:
+        run.must_have_reviewed("")
+        return images, None
+    from deep_patch_learning.data.reviewed import as_lines, reviewed_of, with_reviewed_tags
+    from deep_patch_learning.training.reviewed import check_reviewed, in_words
+
+    check_reviewed(recipe)
+    own = reviewed_of(options.reviewed, images)
+    run.must_have_reviewed(as_lines(own, images.classes))
+    console.print(f"{options.reviewed}: {in_words(own, images)}", markup=False, soft_wrap=True)
+    return with_reviewed_tags(images, own), own
+
+
 def _sized(
     asked: AskedRecipe | _HandedIn, images: TaggedImages, run: RunFolder, options: TrainOptions
 ) -> tuple[Recipe, "PatchLayers | None"]:
@@ -215,6 +236,7 @@ class _Ready:
     run: RunFolder
     source: dict[str, Any]
     device: str
+    reviewed: "dict[str, ReviewedImage] | None" = None
 
 
 def _fit(ready: _Ready, options: TrainOptions) -> Run:
@@ -228,8 +250,13 @@ def _fit(ready: _Ready, options: TrainOptions) -> Run:
         teachers = options.pseudo_boxes_from
         found_by = PseudoBoxSource(teachers, device, options.workers)
         pseudo_boxes = find_pseudo_boxes(prepared, recipe, run.folder, found_by)
+        if ready.reviewed and pseudo_boxes is not None:
+            from deep_patch_learning.training.reviewed import with_exact_boxes
+
+            pseudo_boxes = with_exact_boxes(pseudo_boxes, prepared.images, ready.reviewed)
         source = source | ({"boxes_from": [str(Path(one).resolve()) for one in teachers]} if teachers else {})
     extra: Any = {"devices": options.devices, "held_out": ready.held_out, "pseudo_boxes": pseudo_boxes}
+    extra["reviewed"] = ready.reviewed
     trainer = train_prepared(prepared, recipe, run.folder, source, ready.device, **extra)
     if not trainer.finished:
         said = f"stopped at step {trainer.step} of {recipe.total_steps}. Repeat the command to go on."
@@ -248,7 +275,7 @@ def _fit_rounds(ready: _Ready, options: TrainOptions) -> Run:
     from deep_patch_learning.training.rounds import RoundsInput, train_rounds
 
     prepared, run = ready.prepared, ready.run
-    given = RoundsInput(prepared, ready.held_out, ready.source, ready.device, options.workers)
+    given = RoundsInput(prepared, ready.held_out, ready.source, ready.device, options.workers, reviewed=ready.reviewed)
     record = train_rounds(given, ready.recipe, run.folder)
     if record is None:
         return Run(run.folder, broken=prepared.broken, finished=False)

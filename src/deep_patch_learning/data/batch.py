@@ -25,6 +25,7 @@ class Batch(NamedTuple):
     image is smaller than the tensor. `counts`, where given, is the number of patches of each image, which then lie image by
     image: known on the host, so that the device need not be waited for. `erased` (I, R, 4), where given, are the regions of each
     image whose features are erased. `pixels` (I, 2), where given, is how high and wide a pixel of the original image is in each.
+    `maps` (I, D, h, w), where given, are those of the backbone, known from before; then `images` has no pixels.
     """
 
     images: Tensor
@@ -35,6 +36,7 @@ class Batch(NamedTuple):
     counts: tuple[int, ...] | None = None
     erased: Tensor | None = None
     pixels: Tensor | None = None
+    maps: Tensor | None = None
 
 
 class View(NamedTuple):

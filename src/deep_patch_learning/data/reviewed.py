@@ -6,15 +6,17 @@ in it: its boxes were found by a model, or drawn by a person.
 
 import json
 import sqlite3
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
+from deep_patch_learning.common.boxes import box_iou
 from deep_patch_learning.common.errors import DataError
+from deep_patch_learning.data.dataset import PRESENT, TaggedImages
 
 VERSION = 1  # of the tables, SQLite's `user_version`
 
@@ -26,6 +28,7 @@ STATUSES = (OPEN, RIGHT, WRONG, CORRECTED, DRAWN)
 
 SCHEMA = """
 CREATE TABLE meta (key TEXT PRIMARY KEY, value TEXT NOT NULL) WITHOUT ROWID;  -- values are JSON
+-- `sample`: {class name: n}, the boxes of the class in the images at places below n are the random sample
 CREATE TABLE classes (id INTEGER PRIMARY KEY, name TEXT NOT NULL UNIQUE);
 CREATE TABLE images (
     id INTEGER PRIMARY KEY, name TEXT NOT NULL UNIQUE, path TEXT NOT NULL, width INTEGER NOT NULL, height INTEGER NOT NULL,
@@ -73,6 +76,112 @@ class ReviewedImage:
     rejected_classes: np.ndarray
     tags: dict[int, int] = field(default_factory=dict)
     done: bool = False
+
+
+def reviewed_of(store: str | Path, images: TaggedImages) -> dict[str, ReviewedImage]:
+    """Return by name what a store says about these images; that it says nothing about any is a `DataError`."""
+    reviewed = read_reviewed(store, images.classes)
+    own = {name: reviewed[name] for name in images.names if name in reviewed}
+    if not own:
+        why = "nobody has said anything in it yet" if not reviewed else "none of its reviewed images is among these"
+        raise DataError(f"{store}: {why}. Review some with dpl review, or leave --reviewed out.")
+    return own
+
+
+def nothing_said() -> ReviewedImage:
+    """Return what is known of an image about which nobody said anything."""
+    none, numbers = np.zeros((0, 4), np.float32), np.zeros(0, np.int64)
+    return ReviewedImage(none, numbers, none, numbers)
+
+
+def with_reviewed_tags(images: TaggedImages, reviewed: Mapping[str, ReviewedImage]) -> TaggedImages:
+    """Return the images with the tags that people corrected; a class of which they accepted a box is present."""
+    labels = images.labels.copy()
+    for row, name in enumerate(images.names):
+        said = reviewed.get(name)
+        if said is not None:
+            for index, state in said.tags.items():
+                labels[row, index] = state
+            labels[row, said.classes] = PRESENT
+    return replace(images, labels=labels)
+
+
+def as_lines(reviewed: Mapping[str, ReviewedImage], classes: Sequence[str]) -> str:
+    """Return what people said about images as JSON lines, in the order of the images' names."""
+    lines = []
+    for name, said in sorted(reviewed.items()):
+        boxes, rejected = (
+            [[classes[index], *map(float, box)] for box, index in zip(*own, strict=True)]
+            for own in ((said.boxes, said.classes), (said.rejected, said.rejected_classes))
+        )
+        tags = {classes[index]: state for index, state in sorted(said.tags.items())}
+        line = {"image": name, "boxes": boxes, "rejected": rejected, "tags": tags, "done": said.done}
+        lines.append(json.dumps(line) + "\n")
+    return "".join(lines)
+
+
+def from_lines(path: Path, classes: Sequence[str]) -> dict[str, ReviewedImage]:
+    """Return what `as_lines` wrote to a file, by the images' names."""
+    numbers = {name: number for number, name in enumerate(classes)}
+    found = {}
+    try:
+        for line in map(json.loads, path.read_text(encoding="utf-8").splitlines()):
+            arrays: list[np.ndarray] = []
+            for key in ("boxes", "rejected"):
+                arrays.append(np.array([box[1:] for box in line[key]], np.float32).reshape(-1, 4))
+                arrays.append(np.array([numbers[box[0]] for box in line[key]], np.int64))
+            tags = {numbers[name]: int(state) for name, state in line["tags"].items()}
+            found[line["image"]] = ReviewedImage(arrays[0], arrays[1], arrays[2], arrays[3], tags, bool(line["done"]))
+    except (OSError, KeyError, TypeError, ValueError) as error:
+        raise DataError(f"{path}: is damaged or of other classes ({error!r}). Train again in a new folder.") from None
+    return found
+
+
+UNJUDGED = -1
+RIGHT_IOU = 0.5  # of a found box with the one it was corrected to, from which it was right
+
+
+class Judged(NamedTuple):
+    """All boxes (B,) that a model found and what is known of them.
+
+    `images` and `classes` (of the found box) are indices, `places` the place of a box's image in the random order, `right` 1 or
+    0 for a box that was judged and `UNJUDGED` for one that was not. `sample` (C,) is how many places of that order were handed
+    out to be judged, for each class: boxes that were judged beyond are known, but they were not drawn at random.
+    """
+
+    images: np.ndarray
+    classes: np.ndarray
+    places: np.ndarray
+    right: np.ndarray
+    sample: np.ndarray
+
+
+def judged_boxes(file: sqlite3.Connection, classes: Sequence[str]) -> Judged:
+    """Return what a store knows of the boxes that were found, with classes as numbered in `classes`.
+
+    A found box is right where a person said so, or corrected it to a box of its class with an IoU of at least `RIGHT_IOU`.
+    """
+    numbers = {name: number for number, name in enumerate(classes)}
+    own = {key: numbers[name] for key, name in file.execute("SELECT id, name FROM classes")}
+    columns = "image, place, status, found_class, class, x1, y1, x2, y2, found_x1, found_y1, found_x2, found_y2"
+    found = "FROM boxes JOIN images ON images.id = boxes.image WHERE found_class IS NOT NULL ORDER BY boxes.id"
+    rows = file.execute(f"SELECT {columns} {found}").fetchall()
+    right = np.full(len(rows), UNJUDGED)
+    for row, (_, _, status, before, now, *corners) in enumerate(rows):
+        if status == CORRECTED:
+            moved, first = np.array(corners, np.float64).reshape(2, 1, 4)
+            right[row] = before == now and box_iou(moved, first)[0, 0] >= RIGHT_IOU
+        elif status != OPEN:
+            right[row] = status == RIGHT
+    saved = file.execute("SELECT value FROM meta WHERE key = 'sample'").fetchone()
+    places = json.loads(saved[0]) if saved else {}
+    return Judged(
+        np.array([row[0] for row in rows], np.int64),
+        np.array([own[row[3]] for row in rows], np.int64),
+        np.array([row[1] for row in rows], np.int64),
+        right,
+        np.array([places.get(name, 0) for name in classes], np.int64),
+    )
 
 
 def read_reviewed(store: str | Path, classes: Sequence[str]) -> dict[str, ReviewedImage]:

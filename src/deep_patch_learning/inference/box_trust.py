@@ -163,4 +163,5 @@ def with_precision(views: Views, trust: BoxTrust) -> Prediction:
     """Return what was found in the image as it is, each box with its expected precision."""
     if views.plain.best_boxes is None:
         raise DataError("the model only classifies and finds no boxes. Train one with --heads both or discovery.")
-    return replace(views.plain, found_precision=trust.precision(box_features(views)))
+    features = box_features(views)
+    return replace(views.plain, found_precision=trust.precision(features), found_views=features[:, :2])

@@ -19,7 +19,7 @@ FORMAT = "deep_patch_learning.prediction/1"
 _OF_HEADS = ("classification_scores", "discovery_scores", "best_boxes")  # None where the network lacks a head
 NOTHING = -16.0  # the score of a class of which nothing was found: a probability of 1e-7
 _LINES = ("calibration", "box_calibration")  # None where the run was not calibrated
-_OPTIONAL = ("two_stream_scores", *_LINES, "found_precision")  # saved only where they are there
+_OPTIONAL = ("two_stream_scores", *_LINES, "found_precision", "found_views")  # saved only where they are there
 _ARRAYS = ("image_scores", *_OF_HEADS, "found_boxes", "found_classes", "found_scores")
 
 
@@ -88,8 +88,8 @@ class Prediction:
     `best_boxes` (C, 4) is the best patch of each class, whether the class is there or not, and None for a network that only
     classifies.
     `found_boxes` (B, 4), `found_classes` (B,) and `found_scores` (B,) are the boxes and their raw patch scores, as the
-    mean over the scales. `found_precision` (B,) is the probability that each box is right, and None unless further views of the
-    image were computed.
+    mean over the scales. `found_precision` (B,) is the probability that each box is right, and `found_views` (B, 2) how well it
+    was found again in the mirrored image and at another scale, from 0 to 1; both are None unless these views were computed.
 
     `calibration` (C, 2) is slope and bias of each class, and None where the run was not calibrated. Without it probabilities are
     sigmoids of `tag_scores`: they rank, but they are not calibrated. With it they are sigmoids of slope * score + bias, fitted
@@ -119,11 +119,13 @@ class Prediction:
     box_calibration: np.ndarray | None = None
     two_stream_scores: np.ndarray | None = None
     found_precision: np.ndarray | None = None
+    found_views: np.ndarray | None = None
 
     def __post_init__(self) -> None:
         count, found = len(self.classes), len(self.found_boxes)
         scores, lines = (count,), (count, 2)
-        shapes = (scores, scores, scores, (count, 4), (found, 4), (found,), (found,), scores, lines, lines, (found,))
+        per_box = (found,), (found, 2)
+        shapes = (scores, scores, scores, (count, 4), (found, 4), (found,), (found,), scores, lines, lines, *per_box)
         for name, shape in zip((*_ARRAYS, *_OPTIONAL), shapes, strict=True):
             value = getattr(self, name)
             if value is not None or name not in (*_OF_HEADS, *_OPTIONAL):
@@ -303,8 +305,9 @@ class Prediction:
 
     def _take(self, indices: np.ndarray) -> "Prediction":
         boxes, classes, scores = self.found_boxes[indices], self.found_classes[indices], self.found_scores[indices]
-        precision = None if self.found_precision is None else self.found_precision[indices]
-        kept = {"found_boxes": boxes, "found_classes": classes, "found_scores": scores, "found_precision": precision}
+        kept = {"found_boxes": boxes, "found_classes": classes, "found_scores": scores}
+        of_views = {"found_precision": self.found_precision, "found_views": self.found_views}
+        kept |= {name: value[indices] for name, value in of_views.items() if value is not None}
         return replace(self, **kept)
 
     def top(self, count: int) -> "Prediction":

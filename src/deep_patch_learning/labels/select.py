@@ -1,6 +1,6 @@
 """Predictions + tags -> the boxes to write. The tags decide: a box is written only for a class that its image is tagged with."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -10,6 +10,7 @@ import numpy as np
 from deep_patch_learning.common.boxes import area, box_iou
 from deep_patch_learning.common.errors import DataError
 from deep_patch_learning.data.dataset import ABSENT, PRESENT, TaggedImages
+from deep_patch_learning.data.reviewed import RIGHT_IOU, ReviewedImage
 from deep_patch_learning.inference.prediction import Prediction
 
 BOXES_PER_CLASS = 1  # a second box is more often a part of the same object than another object
@@ -63,7 +64,8 @@ class LabelledImage:
     """One image with the boxes to write, by class and best first.
 
     `boxes` (B, 4) in this package's convention, `classes` (B,) indices, `scores` (B,) probabilities, `states` (C,) the tags,
-    `parts` (B,) marks boxes that look like a part of an object.
+    `parts` (B,) marks boxes that look like a part of an object, `by_people` (B,), where the image was reviewed, those that people
+    accepted, corrected or drew.
     """
 
     name: str
@@ -75,6 +77,7 @@ class LabelledImage:
     scores: np.ndarray
     states: np.ndarray
     parts: np.ndarray
+    by_people: np.ndarray | None = None
 
     @property
     def abstained(self) -> np.ndarray:
@@ -100,20 +103,27 @@ class LabelSet:
 
 
 def select(
-    predictions: Iterable[Prediction], images: TaggedImages, rule: LabelRule | None = None, split: str = "train"
+    predictions: Iterable[Prediction],
+    images: TaggedImages,
+    rule: LabelRule | None = None,
+    split: str = "train",
+    reviewed: Mapping[str, ReviewedImage] | None = None,
 ) -> LabelSet:
     """Return the boxes to write for each image; `predictions` are those of `images`, in the same order.
 
-    The predictions are read one by one and dropped; only the selected boxes are kept.
+    The predictions are read one by one and dropped; only the selected boxes are kept. What people said about an image, in
+    `reviewed` by its name, takes the place of what was found: see `as_reviewed`.
     """
-    rule = rule or LabelRule()
+    rule, reviewed = rule or LabelRule(), reviewed or {}
     labelled: list[LabelledImage] = []
     for prediction in predictions:
         if len(labelled) == len(images):
             raise DataError(
                 f"there are more than {len(images)} predictions for {len(images)} images. Give one for each."
             )
-        labelled.append(_labelled(prediction, images, len(labelled), rule))
+        one = labelled_image(prediction, images, len(labelled), rule)
+        said = reviewed.get(one.name)
+        labelled.append(one if said is None else as_reviewed(one, said))
     if len(labelled) < len(images):
         raise DataError(f"there are {len(labelled)} predictions for {len(images)} images. Give one for each.")
     if not rule.for_training:
@@ -122,7 +132,8 @@ def select(
     return LabelSet(images.classes, whole, split, [image for image in labelled if len(image.abstained)])
 
 
-def _labelled(prediction: Prediction, images: TaggedImages, index: int, rule: LabelRule) -> LabelledImage:
+def labelled_image(prediction: Prediction, images: TaggedImages, index: int, rule: LabelRule) -> LabelledImage:
+    """Return image `index` with the boxes to write, from its prediction."""
     _check_pair(prediction, images, index)
     return label_image(prediction, images.paths[index], images.labels[index], rule)
 
@@ -141,6 +152,25 @@ def label_image(prediction: Prediction, path: Path, states: np.ndarray, rule: La
         states=states,
         parts=_parts(prediction, boxes, classes),
     )
+
+
+def as_reviewed(image: LabelledImage, said: ReviewedImage) -> LabelledImage:
+    """Return an image with people's boxes, whose score is 1, in place of those found of their classes, and without rejected ones.
+
+    No other box takes the place of a rejected one. Of an image that is done, people's boxes are all there are.
+    """
+    kept = ~np.isin(image.classes, said.classes) & (not said.done)
+    if len(said.rejected) and len(image.boxes):
+        on = box_iou(image.boxes, said.rejected) >= RIGHT_IOU  # (B, R)
+        kept &= ~(on & (image.classes[:, None] == said.rejected_classes)).any(axis=1)
+    boxes = np.concatenate((image.boxes[kept], said.boxes)).astype(np.float32)
+    classes = np.concatenate((image.classes[kept], said.classes))
+    scores = np.concatenate((image.scores[kept], np.ones(len(said.boxes))))
+    parts = np.concatenate((image.parts[kept], np.zeros(len(said.boxes), bool)))
+    order = np.argsort(classes, kind="stable")
+    people = np.arange(len(order)) >= kept.sum()
+    both = replace(image, boxes=boxes[order], classes=classes[order], scores=scores[order])
+    return replace(both, parts=parts[order], by_people=people[order])
 
 
 def summary(labels: LabelSet) -> dict[str, Any]:
@@ -168,6 +198,7 @@ def summary(labels: LabelSet) -> dict[str, Any]:
         "images_without_boxes": sum(not len(image.boxes) for image in labels.images),
         "boxes": len(scores),
         "parts": int(parts.sum()),
+        "by_people": sum(int(image.by_people.sum()) for image in labels.images if image.by_people is not None),
         "tagged": int((states == PRESENT).sum()),
         "abstained": sum(map(len, abstained.values())),
         "per_class": per_class,

@@ -4,7 +4,7 @@ import hashlib
 import json
 import os
 import shutil
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -12,6 +12,7 @@ from typing import Any
 
 from deep_patch_learning.common.errors import DataError, did_you_mean
 from deep_patch_learning.data.dataset import TaggedImages
+from deep_patch_learning.data.reviewed import ReviewedImage
 from deep_patch_learning.inference.prediction import Prediction
 from deep_patch_learning.labels.coco import write_coco
 from deep_patch_learning.labels.label_studio import write_label_studio
@@ -54,17 +55,22 @@ FORMATS: dict[str, Callable[[LabelTarget, LabelSet, Path], list[str]]] = {
 
 
 def write_labels(
-    predictions: Iterable[Prediction], images: TaggedImages, target: LabelTarget, rule: LabelRule | None = None
+    predictions: Iterable[Prediction],
+    images: TaggedImages,
+    target: LabelTarget,
+    rule: LabelRule | None = None,
+    reviewed: Mapping[str, ReviewedImage] | None = None,
 ) -> dict[str, Any]:
     """Return the counts, after writing the labels of `images` into a folder, which appears whole or not at all.
 
     `predictions` are those of `images`, in the same order. They may come from a generator: of each, only the selected boxes are
-    kept. The folder must be new or empty, or hold labels that were written here and not changed since: those are replaced.
+    kept. Boxes of people, in `reviewed` by the images' names, go before those found. The folder must be new or empty, or hold
+    labels that were written here and not changed since: those are replaced.
     """
     target.check()
     rule = rule or LabelRule()
     folder = Path(target.folder)
-    labels = select(predictions, images, rule, split_name(target.split))
+    labels = select(predictions, images, rule, split_name(target.split), reviewed)
     if not labels.images and labels.left_out:
         raise DataError("every image has a tag without a box that is sure enough. Ask for less, or train longer.")
     if not labels.images:

@@ -55,7 +55,9 @@ class DeepPatchNet(nn.Module):
 
     def forward(self, batch: Batch, chunk: int | None = None) -> Scores:
         """Return the scores of a batch; the patch layers take `chunk` patches at a time, to bound memory."""
-        maps = self.backbone(batch.images, batch.sizes if batch.padded else None)  # (I, D, h, w)
+        maps = batch.maps  # (I, D, h, w)
+        if maps is None:
+            maps = self.backbone(batch.images, batch.sizes if batch.padded else None)
         if batch.erased is not None:
             maps = erase(maps, batch.erased, self.backbone.stride)
         features, placed = self._patch_features(maps, batch, chunk)  # (P, K), (P, K')

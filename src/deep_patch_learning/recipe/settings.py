@@ -196,6 +196,7 @@ class OptimiserSettings(SettingGroup):
     steps: int = 40_000
     head_first_steps: int = 0  # come first and train the heads alone
     freeze_backbone: bool = False  # leave the convolutions as they were pretrained
+    keep_maps: bool = False  # compute the maps of frozen convolutions once for each image, scale and flip, in 8 bits
     frozen_stages: int = 0  # leave the first stages as pretrained: they cost most and depend least on the classes
     batch_images: int = 2
     images_per_micro_batch: int = 1

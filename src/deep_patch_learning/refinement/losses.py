@@ -1,6 +1,7 @@
 """Scores of the refinement + tags -> named loss terms: each classifier is trained on the seeds of the one before it."""
 
 from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
 
 import torch
 import torch.nn.functional as F
@@ -13,6 +14,9 @@ from deep_patch_learning.model.network import Scores
 from deep_patch_learning.refinement.heads import RefinementScores
 from deep_patch_learning.refinement.seeds import Best, SeedRule, Seeds, find_seeds
 from deep_patch_learning.refinement.targets import BACKGROUND, FOREGROUND, PatchTargets, box_targets, patch_targets
+
+if TYPE_CHECKING:  # not loaded where nobody said anything about boxes
+    from deep_patch_learning.refinement.exact import Exact
 
 
 @dataclass(frozen=True)
@@ -29,11 +33,17 @@ class RefinementLosses:
     by_cluster: bool = False
 
     def __call__(
-        self, scores: RefinementScores, labels: Tensor, batch: Batch, given: Seeds | None = None
+        self,
+        scores: RefinementScores,
+        labels: Tensor,
+        batch: Batch,
+        given: Seeds | None = None,
+        exact: "Exact | None" = None,
     ) -> dict[str, Tensor]:
         """Return `refinement`, the sum over classifiers, and `boxes` where boxes are regressed, each as a mean over images.
 
-        Only present classes, 1 in `labels` (I, C), have seeds. All classifiers use the `given` seeds where there are any.
+        Only present classes, 1 in `labels` (I, C), have seeds. All classifiers use the `given` seeds where there are any, and
+        what is known to be `exact` in place of what they would choose.
         """
         rows = patch_rows(batch.patch_image, len(labels), batch.counts)  # (I, M)
         if not rows.places.shape[1]:
@@ -45,7 +55,7 @@ class RefinementLosses:
         # each classifier is trained on the scores of the one before it, the offsets on those of the last
         said = torch.cat((shares[None], heads.detach().softmax(dim=3)[..., :-1]))  # (K + 1, I, M, C)
         said = said if scores.offsets is not None else said[:-1]
-        seeds, targets = self._targets(boxes, said, there, present, given)
+        seeds, targets = self._targets(boxes, said, there, present, given, exact)
         learnt, of_heads, of_offsets = heads.flatten(0, 1), slice(len(labels) * len(heads)), slice(-len(labels), None)
         bags = seeds.of(of_heads) if self.by_cluster else None
         mean = (
@@ -60,12 +70,18 @@ class RefinementLosses:
         return terms
 
     def _targets(
-        self, boxes: Tensor, said: Tensor, there: Tensor, present: Tensor, given: Seeds | None
+        self, boxes: Tensor, said: Tensor, there: Tensor, present: Tensor, given: Seeds | None, exact: "Exact | None"
     ) -> tuple[Seeds, PatchTargets]:
         """Return the seeds and targets from each of the scores `said` (N, I, M, C), as those of N * I images."""
         # together, since on a GPU N launches take longer than the work
         classes = present.shape[1]
         boxes, there, present = (_repeated(each, len(said)) for each in (boxes, there, present))
+        if exact is not None:
+            exact = exact.repeated(len(said))
+            free = exact.without_rejected(boxes, said.flatten(0, 1))
+            seeds = exact.with_found(find_seeds(self.seeds, boxes, free, there, present & ~exact.known))
+            targets = patch_targets(boxes, there, seeds, classes, self.foreground, self.background)
+            return seeds, exact.corrected(boxes, there, targets)
         if given is None:
             seeds = find_seeds(self.seeds, boxes, said.flatten(0, 1), there, present)
         else:
@@ -86,19 +102,24 @@ class RefinedLosses:
         self.refinement = refinement or RefinementLosses()
 
     def __call__(
-        self, scores: Scores, labels: Tensor, batch: Batch | None = None, given: Seeds | None = None
+        self,
+        scores: Scores,
+        labels: Tensor,
+        batch: Batch | None = None,
+        given: Seeds | None = None,
+        exact: "Exact | None" = None,
     ) -> dict[str, Tensor]:
         """Return the loss of each head that is there; their sum is what training minimises.
 
         The refinement needs the places of the patches, so the `batch` that was scored. With `given` seeds it is trained on them
-        alone, and the two-stream head, which they replace, is not trained.
+        alone, and the two-stream head, which they replace, is not trained. What is `exact` takes the place of found seeds.
         """
         terms = self.heads(scores, labels)
         if scores.refinement is None:
             return terms
         if batch is None:
             raise ValueError("the loss of a refinement needs the batch whose patches were scored")
-        refinement = self.refinement(scores.refinement, labels, batch, given)
+        refinement = self.refinement(scores.refinement, labels, batch, given, exact)
         if given is not None:
             return terms | refinement
         there = None  # every image has patches, as far as the host knows

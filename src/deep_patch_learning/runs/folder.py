@@ -22,7 +22,7 @@ class RunFolder:
     """The files of a run: config.toml, data.json, versions.json, log.jsonl, checkpoint.safetensors, weights.safetensors.
 
     Where it starts from pretrained weights: layers.json, which layers they filled.
-    Where it learns from another run's boxes: pseudo_boxes.jsonl.
+    Where it learns from another run's boxes: pseudo_boxes.jsonl. Where it learns from what people said: reviewed.jsonl.
     Where images are held out: held_out_images.json, their names; held_out.json, what was measured on them; best.safetensors
     until the training ends, calibration.json from then on.
     Where it is the last of several trainings: the others under stages/, and run.json (see `runs/stages.py`).
@@ -41,6 +41,7 @@ class RunFolder:
         self.held_out_images = self.folder / "held_out_images.json"
         self.best = self.folder / "best.safetensors"
         self.calibration = self.folder / "calibration.json"
+        self.reviewed = self.folder / "reviewed.jsonl"
         self.stages = self.folder / "stages"
         self.asked = self.stages / "config.toml"
         self.record = self.folder / "run.json"
@@ -50,7 +51,8 @@ class RunFolder:
         """The files of the training itself, there or not; config.toml, which says that the folder is a run, comes last."""
         return (
             *(self.data, self.versions, self.log, self.checkpoint, self.weights, self.layers),
-            *(self.held_out, self.held_out_images, self.best, self.calibration, self.pseudo_boxes, self.config),
+            *(self.held_out, self.held_out_images, self.best, self.calibration, self.pseudo_boxes, self.reviewed),
+            self.config,
         )
 
     @property
@@ -65,8 +67,12 @@ class RunFolder:
         images: TaggedImages,
         source: dict[str, Any],
         held_out: TaggedImages | None = None,
+        reviewed: str = "",
     ) -> None:
-        """Create the folder, or check that what it holds was made with the same settings and data."""
+        """Create the folder, or check that what it holds was made with the same settings and data.
+
+        `reviewed` is what people said about boxes, as JSON lines.
+        """
         try:
             self.folder.mkdir(parents=True, exist_ok=True)
         except (FileExistsError, NotADirectoryError):
@@ -81,9 +87,12 @@ class RunFolder:
             description["held_out"] = fingerprint(held_out)
         if self.config.exists():
             self._same_data(description)
+            self.must_have_reviewed(reviewed)
             return
         if held_out is not None:
             write_whole(self.held_out_images, json.dumps(held_out.names, indent=0))
+        if reviewed:
+            write_whole(self.reviewed, reviewed)
         write_whole(self.data, json.dumps(description, indent=1))
         write_whole(self.versions, json.dumps(versions(), indent=1))
         write_whole(self.config, recipe.to_toml())  # last: its presence says that the folder is a run
@@ -140,6 +149,18 @@ class RunFolder:
                 f"{self.folder}: was begun with other measurements: it {was}. Repeat the first command to resume it, "
                 "or give a new folder with --out."
             )
+
+    def must_have_reviewed(self, now: str) -> None:
+        """Raise `RunError` where a run, or one of its stages, was begun with other reviews than those of `now`, as JSON lines."""
+        for folder in (self, *(RunFolder(path.parent) for path in sorted(self.stages.glob("*/config.toml")))):
+            if not folder.config.exists():
+                continue
+            before = folder.reviewed.read_text(encoding="utf-8") if folder.reviewed.exists() else ""
+            if before != now:
+                was = "with other reviews" if before and now else "with reviews" if before else "without reviews"
+                raise RunError(
+                    f"{self.folder}: was begun {was}. A training learns from one state of a store: give a new folder with --out."
+                )
 
     def drawing(self, val_share: float | None) -> "Draw":
         """Return how images of this share are held out: as when the run was begun with it, else near-duplicates on one side."""

@@ -2,7 +2,7 @@
 
 import sys
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
@@ -20,6 +20,8 @@ from deep_patch_learning.training.loop import Progress, Trainer
 from deep_patch_learning.training.process import TrainingOptions
 
 if TYPE_CHECKING:
+    from deep_patch_learning.data.dataset import TaggedImages
+    from deep_patch_learning.data.reviewed import ReviewedImage
     from deep_patch_learning.refinement.pseudo_boxes import PseudoBoxes
 
 WARMING_UP = 3  # steps in which a device chooses its kernels and images are decoded for the first time
@@ -109,7 +111,8 @@ class FitOptions(TypedDict, total=False):
 
     `devices`: how many of them, 1 if not given. `held_out`: images whose tags choose the weights that are kept, and end the
     training when the mAP on them falls clearly (see `training.early_stopping`). `pseudo_boxes`: those that the refinement
-    learns from, one entry an image (see `training.self_training`). `writing`: how often log and checkpoint are written.
+    learns from, one entry an image (see `training.self_training`). `reviewed`: what people said about boxes, by the images'
+    names (see `training.reviewed`). `writing`: how often log and checkpoint are written.
     `description`: the words before the progress bar. `chain`: the forecast of several trainings, of which this is one.
     `trainer`: one made with `RunFolder(out)` and the same recipe, such as that of a peer; it takes care of its own held-out
     images.
@@ -118,6 +121,7 @@ class FitOptions(TypedDict, total=False):
     devices: int
     held_out: Prepared | None
     pseudo_boxes: "Sequence[PseudoBoxes] | None"
+    reviewed: "Mapping[str, ReviewedImage] | None"
     writing: TrainingOptions | None
     description: str
     chain: ChainForecast | None
@@ -154,7 +158,7 @@ def train_prepared(
 
 def _trainer(prepared: Prepared, recipe: Recipe, run: RunFolder, device: str, options: FitOptions) -> Trainer:
     """Return the trainer of a recipe: with pseudo boxes where they are given, with held-out images where there are any."""
-    held_out, pseudo_boxes = options.get("held_out"), options.get("pseudo_boxes")
+    held_out, pseudo_boxes, reviewed = (options.get("held_out"), options.get("pseudo_boxes"), options.get("reviewed"))
     if (recipe.refinement.seeds == "pseudo-boxes") != (pseudo_boxes is not None):
         raise SettingError(
             f"recipe: seeds = '{recipe.refinement.seeds}' and pseudo boxes "
@@ -170,6 +174,13 @@ def _trainer(prepared: Prepared, recipe: Recipe, run: RunFolder, device: str, op
         from deep_patch_learning.training.self_training import PseudoBoxTrainer
 
         kind = partial(PseudoBoxTrainer, pseudo_boxes=pseudo_boxes)
+    if reviewed:
+        from deep_patch_learning.training.reviewed import ReviewedTrainer, shown_images
+
+        if pseudo_boxes is not None:  # which have the exact boxes among them
+            kind = partial(kind, shown=shown_images(prepared.images, reviewed))
+        else:
+            kind = partial(ReviewedTrainer, reviewed=reviewed)
     process = replace(options.get("writing") or TrainingOptions(), device=device, devices=options.get("devices", 1))
     return kind(recipe, prepared, run, process, held_out=measured)
 
@@ -179,12 +190,22 @@ def _begin(trainer: Trainer, prepared: Prepared, source: dict[str, Any], options
     run, images = trainer.run, prepared.images
     held_out, pseudo_boxes = options.get("held_out"), options.get("pseudo_boxes")
     if trainer.ranks.first:
-        run.begin(trainer.recipe, images, source, None if held_out is None else held_out.images)
+        lines = _reviewed_lines(options, images)
+        run.begin(trainer.recipe, images, source, None if held_out is None else held_out.images, lines)
         if pseudo_boxes is not None:
             from deep_patch_learning.refinement.pseudo_boxes import keep_pseudo_boxes, waiting
 
             keep_pseudo_boxes(run.pseudo_boxes, waiting(run.folder), images.names, images.classes, pseudo_boxes)
     trainer.ranks.wait()
+
+
+def _reviewed_lines(options: FitOptions, images: "TaggedImages") -> str:
+    reviewed = options.get("reviewed")
+    if not reviewed:
+        return ""
+    from deep_patch_learning.data.reviewed import as_lines
+
+    return as_lines(reviewed, images.classes)
 
 
 def _fit(trainer: Trainer, description: str, chain: ChainForecast | None) -> None:

@@ -18,6 +18,7 @@ from deep_patch_learning.data.batch import Batch, Layout, lay_out, render, shape
 from deep_patch_learning.data.store import ImageStore, prefetch
 from deep_patch_learning.model.backbone import Backbone
 from deep_patch_learning.model.backbones.weights import FilledLayers
+from deep_patch_learning.model.network import DeepPatchNet
 from deep_patch_learning.model.patch_features import PartDropout
 from deep_patch_learning.patches.prepare import Prepared
 from deep_patch_learning.recipe.build import build_network, recipe_losses, recipe_optimiser, seeded
@@ -30,6 +31,7 @@ from deep_patch_learning.runs.checkpoint import (
     save_checkpoint,
 )
 from deep_patch_learning.runs.folder import RunFolder
+from deep_patch_learning.training.kept_maps import KeptMaps
 from deep_patch_learning.training.process import Ranks, TrainingOptions, make_fabric, set_up_process, stop_flag
 from deep_patch_learning.training.samples import Sample, SamplePlan, draw_erased, draw_patches
 
@@ -115,8 +117,11 @@ class Trainer:
         self.images = ImageStore(images, self.fabric.device)
         rounded = recipe.data.shapes
         shapes = [shape_of(*size, rounded) for size in self.images.sizes] if rounded else None
-        self.plan = SamplePlan(len(images), recipe, shapes)
+        self.plan = SamplePlan(len(images), recipe, shapes, self.entries())
         self.ranks.check(len(self.plan.micro_batches_of(0)))
+        plan = recipe.optimiser
+        keeps = plan.keep_maps and plan.freeze_backbone and isinstance(self.bare, DeepPatchNet)
+        self.maps = KeptMaps(self.bare.backbone, self.images, rounded) if keeps else None
         on_gpu = self.fabric.device.type == "cuda"
         if on_gpu:
             self.bare.to(memory_format=torch.channels_last)
@@ -166,6 +171,7 @@ class Trainer:
         loss: float | None = None
         with bar("decoding") as show:
             self.images.fill(show)
+        self._fill_maps()
         with stop_flag() as stop:
             # where nothing has to be decoded, threads would only take the interpreter from the one that feeds the device
             threads = 4 if self.fabric.device.type == "cuda" and self.images.place == "host" else 0
@@ -200,6 +206,17 @@ class Trainer:
         self.ranks.wait()
         return True
 
+    def _fill_maps(self) -> None:
+        """Compute the maps that samples will need, if most of them are still to come: then all steps take equally long."""
+        if self.maps is None or self.finished:
+            return
+        data, plan = self.recipe.data, self.recipe.optimiser
+        flips = (False, True) if data.flips else (False,)
+        views = [(index, scale, flip) for scale in data.scales for flip in flips for index in range(len(self.dataset))]
+        if len(views) <= (self.recipe.total_steps - self.step) * plan.batch_images:
+            with bar("maps") as show:
+                self.maps.fill(views, show)
+
     def _measure_if_due(self) -> None:
         """Measure on held-out tags where it is the time for it, and note whether training ends.
 
@@ -233,6 +250,10 @@ class Trainer:
         labels = self.labels[[sample.image for sample in samples]]
         planned = Planned(number, 0, len(layout.patches), 0, len(samples))
         return MicroBatch(_pinned(layout, self.fabric.device), labels, samples, planned)
+
+    def entries(self) -> Sequence[int] | None:
+        """Return the images of an epoch where some are shown several times; None: each once."""
+        return None
 
     def patches_of(self, sample: Sample) -> np.ndarray:
         """Return the patches that a sample uses, in pixels of the image."""
@@ -271,11 +292,17 @@ class Trainer:
     def _add_gradient(self, micro_batch: MicroBatch) -> None:
         """Add the gradient of one micro-batch."""
         labels, samples = micro_batch.labels, micro_batch.samples
-        batch = render(micro_batch.layout, [self.images[sample.image] for sample in samples], self.fabric.device)
+        batch = self._batch(micro_batch.layout, samples)
         terms = self.terms(batch, labels.to(self.fabric.device, non_blocking=True), samples)
         share = len(labels) / self.recipe.optimiser.batch_images
         self.fabric.backward(torch.stack(list(terms.values())).sum() * share)
         self._since_log.append({name: term.detach() * share for name, term in terms.items()})
+
+    def _batch(self, layout: Layout, samples: list[Sample]) -> Batch:
+        """Return the batch of a layout: with pixels, or with maps where they are kept."""
+        if self.maps is not None:
+            return self.maps.batch(layout, samples, self.fabric.device)
+        return render(layout, [self.images[sample.image] for sample in samples], self.fabric.device)
 
     def _seed_dropout(self, micro_batch: MicroBatch) -> None:
         """Seed dropout by the step and the planned micro-batch.

@@ -2,10 +2,10 @@
 
 import gc
 import os
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 import torch
@@ -22,6 +22,9 @@ from deep_patch_learning.training.fit import ChainForecast, train_prepared
 from deep_patch_learning.training.judgement import Judge, as_dict
 from deep_patch_learning.training.process import TrainingOptions
 from deep_patch_learning.training.self_training import PseudoBoxSource, find_pseudo_boxes
+
+if TYPE_CHECKING:  # not loaded where nobody said anything about boxes
+    from deep_patch_learning.data.reviewed import ReviewedImage
 
 FIRST, ROUND = 0, 1  # kinds of stages, in the numbers that seeds are derived from
 
@@ -116,7 +119,11 @@ def check_rounds(recipe: Recipe, devices: int = 1) -> None:
 
 @dataclass(frozen=True)
 class RoundsInput:
-    """What all trainings of a run share; `writing` is how often log and checkpoints are written, `cache` that of patches."""
+    """What all trainings of a run share; `writing` is how often log and checkpoints are written, `cache` that of patches.
+
+    `reviewed` is what people said about boxes, by the images' names: the first networks learn from it (see
+    `training.reviewed`), and in the rounds exact boxes take the place of pseudo boxes.
+    """
 
     prepared: Prepared
     held_out: Prepared | None = None
@@ -125,6 +132,7 @@ class RoundsInput:
     workers: int | None = None
     cache: Path | None = None
     writing: TrainingOptions | None = None
+    reviewed: "Mapping[str, ReviewedImage] | None" = None
 
 
 def train_rounds(given: RoundsInput, recipe: Recipe, out: str | Path) -> StageRecord | None:
@@ -173,7 +181,7 @@ class _Rounds:
         given, run = self.given, self.stages.folder(stage.name)
         if run.weights.exists():
             held_out = None if given.held_out is None else given.held_out.images
-            run.begin(stage.recipe, given.prepared.images, given.source or {}, held_out)
+            run.begin(stage.recipe, given.prepared.images, given.source or {}, held_out, self._reviewed_lines())
             return True
         console.print(f"{stage.title}: {run.folder}", markup=False, soft_wrap=True)
         source, pseudo_boxes = given.source or {}, None
@@ -185,11 +193,15 @@ class _Rounds:
             agreement = self.recipe.rounds.round_weights == "agreement"
             found_by = PseudoBoxSource(asked, self.device, given.workers, given.cache, scales, agreement)
             pseudo_boxes = find_pseudo_boxes(given.prepared, stage.recipe, run.folder, found_by)
+            if given.reviewed and pseudo_boxes is not None:
+                from deep_patch_learning.training.reviewed import with_exact_boxes
+
+                pseudo_boxes = with_exact_boxes(pseudo_boxes, given.prepared.images, given.reviewed)
             source = source | {"boxes_from": [str(folder.resolve()) for folder in teachers]}
         place = self.planned.index(stage)
         self.chain.later_samples = samples_after(self.planned, place, self.recipe, self.passes)
         options: Any = {"held_out": given.held_out, "pseudo_boxes": pseudo_boxes, "writing": given.writing}
-        options |= {"description": stage.title, "chain": self.chain}
+        options |= {"description": stage.title, "chain": self.chain, "reviewed": given.reviewed}
         trainer = train_prepared(given.prepared, stage.recipe, run.folder, source, given.device, **options)
         finished, step = trainer.finished, trainer.step
         if not finished:
@@ -198,6 +210,13 @@ class _Rounds:
         del trainer
         _free_memory()
         return finished
+
+    def _reviewed_lines(self) -> str:
+        if not self.given.reviewed:
+            return ""
+        from deep_patch_learning.data.reviewed import as_lines
+
+        return as_lines(self.given.reviewed, self.given.prepared.images.classes)
 
     def _judgement(self, stage: Stage) -> dict[str, Any]:
         """Return the judgement on a round beside the network before it, made now unless it is written down, and print it."""

@@ -31,10 +31,21 @@ class SamplePlan:
 
     An epoch shows every image once and, with flips, once more mirrored, in an order of its own. The images of a micro-batch
     share a scale. With `shapes`, the shape of each image, they share a shape too as far as images of that shape are left, so
-    that little of a micro-batch is padding; fewer images than fill a micro-batch wait for the next epoch.
+    that little of a micro-batch is padding; fewer images than fill a micro-batch wait for the next epoch. `entries` names the
+    images of an epoch where some are shown several times.
     """
 
-    def __init__(self, images: int, recipe: Recipe, shapes: Sequence[Hashable] | None = None) -> None:
+    def __init__(
+        self,
+        images: int,
+        recipe: Recipe,
+        shapes: Sequence[Hashable] | None = None,
+        entries: Sequence[int] | None = None,
+    ) -> None:
+        # an image may have several entries: it is then shown as often in an epoch
+        self._entries = None if entries is None else np.array(entries)
+        if entries is not None:
+            images, shapes = len(entries), None if shapes is None else [shapes[entry] for entry in entries]
         self.images = images
         self.recipe = recipe
         self._length = images * (2 if recipe.data.flips else 1)
@@ -62,7 +73,10 @@ class SamplePlan:
     def _sample(self, number: int, scale: int) -> Sample:
         epoch, place = divmod(number, self._length)
         drawn = int(self._order(epoch)[place])
-        return Sample(drawn % self.images, scale, drawn >= self.images, number)
+        image = drawn % self.images
+        return Sample(
+            image if self._entries is None else int(self._entries[image]), scale, drawn >= self.images, number
+        )
 
     def _order(self, epoch: int) -> np.ndarray:
         order = self._orders.get(epoch)

@@ -156,12 +156,19 @@ def _places(runs: Sequence[str | Path]) -> list[str]:
 class PseudoBoxTrainer(Trainer):
     """A training whose refinement learns from pseudo boxes. They are added to the patches, as true boxes are in Fast R-CNN."""
 
-    def __init__(self, *arguments: Any, pseudo_boxes: Sequence[PseudoBoxes], **others: Any) -> None:
+    def __init__(
+        self, *arguments: Any, pseudo_boxes: Sequence[PseudoBoxes], shown: Sequence[int] | None = None, **others: Any
+    ) -> None:
+        self.shown = shown  # the images of an epoch, where some are shown several times
         super().__init__(*arguments, **others)
         if len(pseudo_boxes) != len(self.dataset):
             raise ValueError(f"pseudo boxes of {len(pseudo_boxes)} images for {len(self.dataset)} images")
         self.pseudo_boxes = pseudo_boxes
         self.bare.refinement.two_stream.requires_grad_(False)  # whose place they take
+
+    def entries(self) -> Sequence[int] | None:
+        """Return the images of an epoch where some are shown several times; None: each once."""
+        return self.shown
 
     def patches_of(self, sample: Sample) -> np.ndarray:
         """Return the patches that a sample draws, and after them the image's pseudo boxes."""
