@@ -11,7 +11,21 @@ import pytest
 import deep_patch_learning as dpl
 from deep_patch_learning.common import errors
 
-COMMANDS = {"train", "load", "predict", "evaluate", "label", "check", "report", "patches", "calibrate", "demo", "info"}
+COMMANDS = {
+    "train",
+    "load",
+    "predict",
+    "evaluate",
+    "label",
+    "check",
+    "report",
+    "patches",
+    "calibrate",
+    "demo",
+    "export",
+    "backend",
+    "info",
+}
 RESEARCH = {"distil", "compare", "reproduce"}
 TYPES = {"Model", "Prediction", "Tag", "FoundBox", "TaggedImages", "Recipe", "Run"}
 

@@ -18,12 +18,14 @@ from typing import TYPE_CHECKING, Any
 __version__ = "0.1.0"
 
 if TYPE_CHECKING:
+    from deep_patch_learning.commands.backend import backend
     from deep_patch_learning.commands.calibrate import calibrate
     from deep_patch_learning.commands.check import check
     from deep_patch_learning.commands.compare import compare
     from deep_patch_learning.commands.demo import demo
     from deep_patch_learning.commands.distil import distil
     from deep_patch_learning.commands.evaluate import evaluate
+    from deep_patch_learning.commands.export import export
     from deep_patch_learning.commands.info import info
     from deep_patch_learning.commands.label import label
     from deep_patch_learning.commands.patches import patches
@@ -53,12 +55,14 @@ __all__ = [
     "Tag",
     "TaggedImages",
     "TrainingError",
+    "backend",
     "calibrate",
     "check",
     "compare",
     "demo",
     "distil",
     "evaluate",
+    "export",
     "info",
     "label",
     "load",

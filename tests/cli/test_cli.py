@@ -71,7 +71,20 @@ def test_bad_input_is_one_line_with_the_fix(
 def test_help_shows_examples_and_every_command_in_the_order_of_use() -> None:
     assert "dpl train photos.csv --out runs/photos" in dpl("train", "--help").stdout
     listed = [line.split()[1] for line in dpl("--help").stdout.splitlines() if line.startswith("│ ") and line[2] != " "]
-    commands = ["demo", "check", "train", "calibrate", "predict", "label", "evaluate", "report", "patches", "info"]
+    commands = [
+        "demo",
+        "check",
+        "train",
+        "calibrate",
+        "predict",
+        "label",
+        "evaluate",
+        "report",
+        "patches",
+        "info",
+        "export",
+        "backend",
+    ]
     assert [word for word in listed if not word.startswith("-")] == [*commands, "distil", "compare", "reproduce"]
 
 

@@ -199,7 +199,7 @@ def stored() -> Calibration:
             lambda text: text.replace("calibration/1", "calibration/9"),
             "wanted 'deep_patch_learning.calibration/1'",
         ),
-        (lambda text: text.replace('"bias"', '"bais"'), "KeyError: 'bias'"),
+        (lambda text: text.replace('"bias"', '"bais"'), "no 'bias' in classes"),
         (lambda text: text.replace("0.7", "70"), "wanted probabilities"),
         (lambda text: text.replace('"slope": 2.0', '"slope": -2.0'), "wanted numbers above 0"),
         (

@@ -3,7 +3,6 @@
 import json
 import sys
 from dataclasses import replace
-from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -273,10 +272,47 @@ def test_conversions(found, monkeypatch):
     monkeypatch.setitem(sys.modules, "supervision", None)  # as if not installed
     with pytest.raises(DplError, match="pip install supervision"):
         found.to_supervision()
-    monkeypatch.setitem(sys.modules, "supervision", SimpleNamespace(Detections=lambda **parts: parts))
+    monkeypatch.setitem(sys.modules, "pandas", None)
+    with pytest.raises(DplError, match="pip install pandas"):
+        found.to_pandas()
+
+
+def test_supervision_takes_the_boxes(found):
+    supervision = pytest.importorskip("supervision", reason="needs supervision: pip install supervision")
     converted = found.to_supervision()
-    assert converted["xyxy"].shape == (3, 4)
-    assert converted["data"]["class_name"].tolist() == ["dog", "dog", "sofa"]
+    assert isinstance(converted, supervision.Detections)
+    assert [tuple(box) for box in converted.xyxy] == [one.box for one in found.boxes]
+    assert converted.confidence == pytest.approx([one.probability for one in found.boxes])
+    assert list(converted["class_name"]) == ["dog", "dog", "sofa"]
+    assert len(converted[converted.class_id == 2]) == 1
+    drawn = supervision.BoxAnnotator().annotate(np.zeros((80, 100, 3), np.uint8), converted)
+    assert drawn.any()
+    assert len(found.filter("dog", min_score=99).to_supervision()) == 0
+
+
+def test_pycocotools_takes_the_data_set(found, tmp_path):
+    from pycocotools.coco import COCO
+
+    (tmp_path / "one.json").write_text(json.dumps(found.to_coco()))
+    coco = COCO(tmp_path / "one.json")
+    read = coco.loadAnns(coco.getAnnIds(imgIds=1))
+    assert [coco.cats[one["category_id"]]["name"] for one in read] == ["dog", "dog", "sofa"]
+    for one, box in zip(read, found.boxes, strict=True):
+        x, y, width, height = one["bbox"]
+        assert (x, y, x + width, y + height) == pytest.approx(box.box)
+
+
+def test_pandas_takes_the_boxes(found):
+    pytest.importorskip("pandas", reason="needs pandas: pip install pandas")
+    table = found.to_pandas()
+    assert list(table.columns) == ["image", "tag", "x1", "y1", "x2", "y2", "score", "probability", "precision"]
+    for row, box in zip(table.itertuples(), found.boxes, strict=True):
+        assert (row.image, row.tag, row.score) == ("room.jpg", box.tag, box.score)
+        assert (row.x1, row.y1, row.x2, row.y2) == box.box
+        assert row.probability == pytest.approx(box.probability)
+    assert table["precision"].isna().all()
+    assert table.groupby("tag").size().to_dict() == {"dog": 2, "sofa": 1}
+    assert len(found.filter("dog", min_score=99).to_pandas()) == 0
 
 
 def test_tags_and_boxes_unpack():

@@ -15,6 +15,7 @@ from deep_patch_learning.cli.options import (
     DATA,
     NETWORK,
     Address,
+    BackendTool,
     Data,
     DataOrUri,
     DemoRecipe,
@@ -22,6 +23,7 @@ from deep_patch_learning.cli.options import (
     DeviceName,
     Engine,
     EngineName,
+    ExportFormat,
     Flips,
     Json,
     LabelFormat,
@@ -30,6 +32,7 @@ from deep_patch_learning.cli.options import (
     PatchMethod,
     Run,
     RunOrShipped,
+    Runtime,
     Scales,
     SearchMode,
     ShardImages,
@@ -177,12 +180,19 @@ def predict(
     scales: Scales = None,
     flips: Flips = None,
     patches: Patches = None,
+    runtime: Annotated[
+        Runtime, typer.Option(help="onnx: the model.onnx that dpl export wrote into the run.", rich_help_panel=NETWORK)
+    ] = Runtime.TORCH,
 ) -> None:
     """Say what is in images and where, as JSON and as drawn images."""
     from deep_patch_learning.commands.predict import predict as command
     from deep_patch_learning.commands.predict import show
     from deep_patch_learning.inference.loading import load
 
+    if runtime == Runtime.ONNX:
+        from deep_patch_learning.commands.export import exported
+
+        model = exported(model)
     loaded = load(model, device, scale_numbers(scales), flips, patches)
     found = command(images, loaded, out=out, threshold=threshold, draw=draw)
     with tempfile.TemporaryFile("w+", encoding="utf-8") as lines:  # on disk: memory must not grow with the images
@@ -335,11 +345,16 @@ def report(
         int | None, typer.Option(min=1, help="At most N images, spread evenly.", rich_help_panel=DATA)
     ] = 200,
     workers: Workers = None,
+    reviewed: Annotated[
+        Path | None,
+        typer.Option(help="A store of dpl review: how many boxes are right.", show_default="RUN/review.sqlite"),
+    ] = None,
 ) -> None:
     """Write one HTML page that says how far to trust a run: numbers, tags to check, best and worst images, reasons."""
     from deep_patch_learning.commands.report import report as command
 
-    print(command(run, data=data, split=split, out=out, limit=limit, device=device, workers=workers))
+    work: dict[str, Any] = {"limit": limit, "device": device, "workers": workers}
+    print(command(run, data=data, split=split, out=out, reviewed=reviewed, **work))
 
 
 @app.command(epilog=example("dpl patches VOC2007 --split val", "dpl patches photos.csv --method edge-boxes --json"))
@@ -384,6 +399,49 @@ def info(as_json: Json = False) -> None:
     show(found)
     if as_json:
         print_json(found)
+
+
+@app.command(
+    epilog=example("dpl export runs/photos", "dpl export runs/photos --format torch", "dpl export --out model.onnx")
+)
+def export(
+    run: Annotated[Path | None, typer.Argument(help="The folder of a run.", show_default="the shipped model")] = None,
+    format: Annotated[
+        ExportFormat, typer.Option(help="onnx: images in, boxes out. torch: torch.export, one view.")
+    ] = ExportFormat.ONNX,
+    out: Annotated[Path | None, typer.Option(help="The file.", show_default="RUN/model.onnx or RUN/model.pt2")] = None,
+    eight_bit: Annotated[
+        bool, typer.Option("--8-bit/--no-8-bit", help="Write NAME-8bit.onnx too, its weights in 8 bits.")
+    ] = True,
+    as_json: Json = False,
+    scales: Scales = None,
+    flips: Flips = None,
+) -> None:
+    """Write the network of a run as one file that other runtimes load."""
+    from deep_patch_learning.commands.export import export as command
+    from deep_patch_learning.commands.export import show
+
+    files = command(run, format=format, out=out, scales=scale_numbers(scales), flips=flips, eight_bit=eight_bit)
+    show(files)
+    if as_json:
+        print_json({"files": [{"path": str(file), "bytes": file.stat().st_size} for file in files]})
+
+
+@app.command(epilog=example("dpl backend label-studio --model runs/photos --images /data"))
+def backend(
+    tool: Annotated[BackendTool, typer.Argument(help="Whose backend.")],
+    model: RunOrShipped = None,
+    images: Annotated[
+        Path | None, typer.Option(help="Label Studio's document root; no file outside it is read.", show_default="none")
+    ] = None,
+    host: Annotated[str, typer.Option(help="Where to listen; others than this machine need a password.")] = "127.0.0.1",
+    port: Annotated[int, typer.Option(min=0, max=65535, help="The port.")] = 9090,
+    device: Device = DeviceName.AUTO,
+) -> None:
+    """Serve a model to Label Studio, which then shows boxes and tags before people label."""
+    from deep_patch_learning.commands.backend import backend as command
+
+    command(model, images=images, host=host, port=port, device=device)
 
 
 app.add_typer(research)

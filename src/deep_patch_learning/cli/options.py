@@ -73,6 +73,10 @@ class LabelFormat(StrEnum):
     VOC = "voc"
     YOLO = "yolo"
     LABEL_STUDIO = "label-studio"
+    CVAT = "cvat"
+    CREATEML = "createml"
+    FIFTYONE = "fiftyone"
+    IMAGEFOLDER = "imagefolder"
     PARQUET = "parquet"
 
 
@@ -81,6 +85,26 @@ class Engine(StrEnum):
 
     LOCAL = "local"
     RAY = "ray"
+
+
+class BackendTool(StrEnum):
+    """The tools that `dpl backend` serves."""
+
+    LABEL_STUDIO = "label-studio"
+
+
+class ExportFormat(StrEnum):
+    """The formats of `dpl export`."""
+
+    ONNX = "onnx"
+    TORCH = "torch"
+
+
+class Runtime(StrEnum):
+    """What computes the network of `dpl predict`."""
+
+    TORCH = "torch"
+    ONNX = "onnx"
 
 
 class PatchLayerMethod(StrEnum):
@@ -163,7 +187,9 @@ Device = Annotated[DeviceName, typer.Option(help="Where the network runs.", show
 Run = Annotated[Path, typer.Argument(help="The folder of a run.")]
 RunOrShipped = Annotated[
     Path | None,
-    typer.Option("--model", help="The folder of a run.", show_default="the shipped model, 20 everyday classes"),
+    typer.Option(
+        "--model", help="The folder of a run, or a .onnx file.", show_default="the shipped model, 20 everyday classes"
+    ),
 ]
 Scales = Annotated[
     str | None,

@@ -1,7 +1,6 @@
 """`dpl demo`: from tags to measured boxes on the synthetic data set, beside naive boxes."""
 
 import itertools
-import json
 import time
 from pathlib import Path
 from typing import Any
@@ -9,6 +8,7 @@ from typing import Any
 import numpy as np
 from rich.table import Table
 
+from deep_patch_learning.common.atomic_files import read_json
 from deep_patch_learning.common.errors import RunError, SettingError
 from deep_patch_learning.common.progress import bar, console, number
 from deep_patch_learning.common.progress import out as stdout
@@ -117,7 +117,8 @@ def _must_be_free(out: Path, seed: int) -> None:
     settings = out / "world" / "settings.json"
     if out.is_file():
         raise RunError(f"{out}: is a file. Give another folder with --out.")
-    if settings.exists() and json.loads(settings.read_text(encoding="utf-8"))["seed"] != seed:
+    fix = "Give another folder with --out."
+    if settings.exists() and read_json(settings, dict[str, Any], RunError, fix).get("seed") != seed:
         raise RunError(f"{out}: holds the demo of another seed. Give another folder with --out.")
 
 

@@ -13,7 +13,7 @@ from deep_patch_learning.data.dataset import limited
 from deep_patch_learning.data.readers.read import read_tags
 from deep_patch_learning.data.reviewed import reviewed_of, with_reviewed_tags
 from deep_patch_learning.inference.box_trust import TrustingModel
-from deep_patch_learning.inference.loading import ModelOrRun, as_model
+from deep_patch_learning.inference.loading import ONNX, ModelOrRun, as_model
 from deep_patch_learning.inference.model import Model
 from deep_patch_learning.inference.stream import predict_prepared
 from deep_patch_learning.labels.select import BOXES_PER_CLASS, LabelRule
@@ -63,8 +63,9 @@ def label(
 ) -> dict[str, Any]:
     """Return the counts, after finding boxes for the tags of `data` and writing them to the new folder `out`.
 
-    `format` is coco, voc, yolo, label-studio or parquet. `model` is a model, a run folder, or None for the shipped model. Images
-    without boxes are written as negatives. The folder appears whole or not at all. For `options` see `LabelOptions`:
+    `format` is coco, voc, yolo, label-studio, cvat, createml, fiftyone, imagefolder (Hugging Face) or parquet.
+    `model` is a model, a run folder, an ONNX file, or None for the shipped model. Images without boxes are written as negatives.
+    The folder appears whole or not at all. For `options` see `LabelOptions`:
     min_score, precision, boxes_per_class, untagged, for_training, reviewed, patches, limit, workers, device, engine, address,
     shard_images.
 
@@ -113,6 +114,8 @@ def _label_on_ray(
     check_shards(format)
     if options.get("reviewed") is not None:
         raise SettingError("--reviewed: not with --engine ray. Label the reviewed images on one machine.")
+    if isinstance(model, str | Path) and Path(model).suffix.lower() == ".onnx":
+        raise SettingError(f"{model}: not with --engine ray. Give the folder of the run it was exported from.")
     folder = PartsFolder(out)
     folder.check()
     _refuse_inside(data, out)
@@ -155,6 +158,8 @@ def _finds_boxes(model: ModelOrRun) -> bool:
         return all(network.discovery is not None or network.refinement is not None for network in networks)
     if not isinstance(model, str | Path):
         return True  # the shipped model does; several runs are checked as they are loaded
+    if Path(model).suffix.lower() == ONNX:
+        return True  # no other is exported
     run = RunFolder(model)
     run.must_exist()
     return tuple(Recipe.load(run.config).model.heads) != ("classification",)

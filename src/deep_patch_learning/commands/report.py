@@ -9,8 +9,10 @@ from deep_patch_learning.common.errors import RunError
 from deep_patch_learning.common.progress import bar
 from deep_patch_learning.data.dataset import TaggedImages
 from deep_patch_learning.data.readers.read import read_tags
+from deep_patch_learning.data.reviewed import judged_boxes, opened
 from deep_patch_learning.data.truth import read_truth
 from deep_patch_learning.evaluation.measure import measure_predictions
+from deep_patch_learning.evaluation.right_boxes import RightBoxes, right_boxes
 from deep_patch_learning.inference.loading import load
 from deep_patch_learning.inference.stream import predict_prepared
 from deep_patch_learning.patches.prepare import prepare
@@ -25,18 +27,21 @@ def report(
     data: str | Path | None = None,
     split: str | None = None,
     out: str | Path | None = None,
+    reviewed: str | Path | None = None,
     **work: Unpack[Work],
 ) -> Path:
     """Return the path of the page about a run, measured on images of `data`.
 
     Without `data` and `split` the images are those that the run held out; else those of a split that its data names and
-    training did not see; where there is none, those of training. For `work` see `Work`: workers, device, and limit, here
+    training did not see; where there is none, those of training. `reviewed` is a store of `dpl review`, that of the run if it
+    has one: the page then shows how many boxes are right. For `work` see `Work`: workers, device, and limit, here
     so many images, spread evenly: 200 if not given.
     """
     check_options(work, Work, "report")
     folder = RunFolder(run)
     folder.must_exist()
     model = load(run, work.get("device", "auto"))
+    right = _right(folder, reviewed, model.classes)
     place, images, words = _chosen(folder, model.classes, None if data is None else Path(data), split)
     prepared = prepare(
         spread_evenly(images, work.get("limit", 200)), model.patch_generator, workers=work.get("workers")
@@ -45,8 +50,19 @@ def report(
     truth = read_truth(place, prepared.images)
     figures = measure_predictions(predictions, prepared.images.labels, truth)
     with bar("report") as show:
-        page = build_report(MeasuredRun(folder, model, prepared, predictions, figures, truth, words), progress=show)
+        page = build_report(
+            MeasuredRun(folder, model, prepared, predictions, figures, truth, words, right), progress=show
+        )
     return write_report(Path(out) if out else folder.folder / "report.html", page)
+
+
+def _right(run: RunFolder, reviewed: str | Path | None, classes: Sequence[str]) -> RightBoxes | None:
+    """Return how many boxes are right by a store, that of the run if none is given; None where there is none."""
+    store = run.review if reviewed is None else Path(reviewed)
+    if reviewed is None and not store.exists():
+        return None
+    with opened(store) as file:
+        return right_boxes(judged_boxes(file, classes))
 
 
 def _chosen(

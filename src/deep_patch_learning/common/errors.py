@@ -4,7 +4,9 @@ The command line turns every `DplError` into one line on standard error and exit
 """
 
 import difflib
+import reprlib
 from collections.abc import Iterable
+from typing import Any
 
 
 class DplError(Exception):
@@ -29,6 +31,27 @@ class RunError(DplError):
 
 class TrainingError(DplError):
     """Training cannot go on, such as a loss that is no longer finite."""
+
+
+class _Short(reprlib.Repr):
+    """Values of any size and depth in a line."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.maxlevel, self.maxstring, self.maxother, self.maxlong = 3, 80, 80, 40
+
+    def repr_int(self, value: int, level: int) -> str:
+        """Return the digits of a number; of one too long for Python to write, about how many there are."""
+        digits = int(value.bit_length() * 0.30103) + 1
+        return super().repr_int(value, level) if digits < 4000 else f"<about {digits:,} digits>"
+
+
+_SHORT = _Short()
+
+
+def short(value: Any) -> str:
+    """Return a found value as Python writes it, cut to about a line, however large or deeply nested it is."""
+    return _SHORT.repr(value)
 
 
 def did_you_mean(wrong: str, choices: Iterable[str]) -> str:

@@ -54,7 +54,7 @@ def open_image(path: Path) -> BinaryIO:
     try:
         return path.open("rb")
     except NotADirectoryError:  # a file where a folder is named: a shard perhaps
-        from deep_patch_learning.data.shards import open_in_shard
+        from deep_patch_learning.data.shard_members import open_in_shard
 
         return open_in_shard(path)
 

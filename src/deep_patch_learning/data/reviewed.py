@@ -161,8 +161,7 @@ def judged_boxes(file: sqlite3.Connection, classes: Sequence[str]) -> Judged:
 
     A found box is right where a person said so, or corrected it to a box of its class with an IoU of at least `RIGHT_IOU`.
     """
-    numbers = {name: number for number, name in enumerate(classes)}
-    own = {key: numbers[name] for key, name in file.execute("SELECT id, name FROM classes")}
+    own = _numbers(file, classes)
     columns = "image, place, status, found_class, class, x1, y1, x2, y2, found_x1, found_y1, found_x2, found_y2"
     found = "FROM boxes JOIN images ON images.id = boxes.image WHERE found_class IS NOT NULL ORDER BY boxes.id"
     rows = file.execute(f"SELECT {columns} {found}").fetchall()
@@ -189,17 +188,8 @@ def read_reviewed(store: str | Path, classes: Sequence[str]) -> dict[str, Review
 
     The file is only read. One that is missing, damaged or of other classes is a `DataError`.
     """
-    path = Path(store)
-    numbers = {name: number for number, name in enumerate(classes)}
-    with opened(path) as file:
-        names = dict(file.execute("SELECT id, name FROM classes"))
-        strangers = sorted(set(names.values()) - numbers.keys())
-        if strangers:
-            raise DataError(
-                f"{path}: was reviewed with the class '{strangers[0]}', which the images are not tagged with. "
-                "Give the data set that was reviewed."
-            )
-        own = {key: numbers[name] for key, name in names.items()}
+    with opened(Path(store)) as file:
+        own = _numbers(file, classes)
         found: dict[int, list[list[Any]]] = {}
         boxes = "SELECT image, status, class, x1, y1, x2, y2, found_class, found_x1, found_y1, found_x2, found_y2 FROM boxes"
         for image, *row in file.execute(f"{boxes} WHERE status != ? ORDER BY id", (OPEN,)):
@@ -213,6 +203,20 @@ def read_reviewed(store: str | Path, classes: Sequence[str]) -> dict[str, Review
         for key, name, done in said
         if done or key in found or key in tags
     }
+
+
+def _numbers(file: sqlite3.Connection, classes: Sequence[str]) -> dict[int, int]:
+    """Return for each class of a store its number in `classes`."""
+    numbers = {name: number for number, name in enumerate(classes)}
+    names = dict(file.execute("SELECT id, name FROM classes"))
+    strangers = sorted(set(names.values()) - numbers.keys())
+    if strangers:
+        place = file.execute("PRAGMA database_list").fetchone()[2]
+        raise DataError(
+            f"{place}: was reviewed with the class '{strangers[0]}', which the images are not tagged with. "
+            "Give the data set that was reviewed."
+        )
+    return {key: numbers[name] for key, name in names.items()}
 
 
 def _reviewed(rows: list[list[Any]], own: dict[int, int], tags: dict[int, int], done: bool) -> ReviewedImage:

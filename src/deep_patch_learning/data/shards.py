@@ -1,7 +1,7 @@
 """Shards: many images in one file, a tar in WebDataset's layout or a Parquet table with the images' bytes.
 
 A path may lead into a local shard: `shards/0001.tar/beach.jpg` is the member `beach.jpg`, `shards/0001.parquet/17` row 17 of the
-table. `open_in_shard` opens such a path. `samples_of` reads a shard from its start to its end, from wherever it is stored.
+table. `samples_of` reads a shard from its start to its end, from wherever it is stored.
 
 In a tar, files that share a name up to the first dot of its last part are one sample: one of them is the image, and `.json` with
 the keys `tags` and `unknown`, or `.txt` or `.cls` with `dog;sofa`, holds its tags. A table has the columns `image` (bytes, or a
@@ -10,26 +10,24 @@ struct with `bytes`), and if wanted `name`, `tags` and `unknown` (lists of strin
 
 import json
 import tarfile
-import threading
-from collections import OrderedDict
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
-from io import BytesIO
 from pathlib import Path, PurePosixPath
-from typing import Any, BinaryIO, Generic, TypeVar
+from typing import Any, BinaryIO
 
-from deep_patch_learning.common.errors import DataError, DplError
+from deep_patch_learning.common.errors import DataError
 from deep_patch_learning.data.images import IMAGE_SUFFIXES
+from deep_patch_learning.data.shard_members import (
+    SUFFIXES,
+    TAG_SUFFIXES,
+    TAR,
+    first_line,
+    members,
+    open_table,
+    split_name,
+)
 
-TAR, PARQUET = ".tar", ".parquet"
-SUFFIXES = (TAR, PARQUET)
-TAG_SUFFIXES = (".json", ".txt", ".cls")
-INDICES_KEPT = 64  # of tars that were opened last, each some 200 bytes per image
-GROUPS_KEPT = 4  # row groups of tables that were read last
 ROWS_AT_ONCE = 32  # of a table that is read from start to end
-
-Key = TypeVar("Key")
-Kept = TypeVar("Kept")
 
 
 @dataclass(frozen=True)
@@ -78,13 +76,6 @@ def tags_of(suffix: str, content: bytes, place: str) -> tuple[tuple[str, ...], t
 
 def _trimmed(tags: Iterable[str]) -> tuple[str, ...]:
     return tuple(dict.fromkeys(tag.strip() for tag in tags if tag.strip()))
-
-
-def split_name(member: str) -> tuple[str, str]:
-    """Return the key and the suffix of a tar's member: `a/b.seg.png` has the key `a/b` and the suffix `.seg.png`."""
-    folder, _, name = member.rpartition("/")
-    stem, dot, suffix = name.partition(".")
-    return (f"{folder}/{stem}" if folder else stem), (dot + suffix).lower()
 
 
 def _of_tar(file: BinaryIO, shard: str, stem: str) -> Iterator[ShardSample]:
@@ -158,33 +149,6 @@ def tags_in_table(shard: Path) -> Iterator[Tagged]:
                 number += 1
 
 
-def parquet() -> Any:
-    """Return the library that reads and writes Parquet, or raise an error that says how to install it."""
-    try:
-        import pyarrow.parquet
-    except ImportError:
-        raise DplError('Parquet needs pyarrow. Fix: pip install "deep-patch-learning[ray]"') from None
-    return pyarrow.parquet
-
-
-def open_table(file: Any, shard: str) -> Any:
-    """Return an opened Parquet table that has a column `image`."""
-    import pyarrow
-
-    try:
-        table = parquet().ParquetFile(file)
-    except (pyarrow.ArrowInvalid, OSError) as error:
-        if isinstance(error, FileNotFoundError):
-            raise
-        raise DataError(
-            f"{shard}: the shard is cut off or no Parquet table ({_first_line(error)}). Copy it again."
-        ) from None
-    if "image" not in table.schema_arrow.names:
-        found = ", ".join(table.schema_arrow.names)
-        raise DataError(f"{shard}: has no column 'image' with the images' bytes; it has {found}. Rename the column.")
-    return table
-
-
 def _columns(table: Any) -> list[str]:
     return [name for name in ("image", "name", "tags", "unknown") if name in table.schema_arrow.names]
 
@@ -200,7 +164,7 @@ def _of_table(file: BinaryIO, shard: str, stem: str) -> Iterator[ShardSample]:
                 yield _row(row, number, shard, stem)
                 number += 1
     except (pyarrow.ArrowInvalid, OSError) as error:
-        said = _first_line(error)
+        said = first_line(error)
         raise DataError(f"{shard}, row {number}: the shard is damaged ({said}). Copy it again.") from None
 
 
@@ -213,101 +177,3 @@ def _row(row: dict[str, Any], number: int, shard: str, stem: str) -> ShardSample
     tags = tuple(_trimmed(row.get(name) or ()) for name in ("tags", "unknown"))
     name = row.get("name")
     return ShardSample(f"{stem}/{number}" if name is None else str(name), f"{shard}/{number}", content, *tags)
-
-
-def _first_line(error: Exception) -> str:
-    return str(error).partition("\n")[0]
-
-
-class Latest(Generic[Key, Kept]):
-    """The values that were asked for last, made when they are first asked for; safe between threads."""
-
-    def __init__(self, make: Callable[[Key], Kept], count: int) -> None:
-        self._make, self._count = make, count
-        self._held: OrderedDict[Key, Kept] = OrderedDict()
-        self._lock = threading.Lock()
-
-    def __call__(self, key: Key) -> Kept:
-        """Return the value of a key."""
-        with self._lock:
-            if key not in self._held:
-                self._held[key] = self._make(key)
-                while len(self._held) > self._count:
-                    self._held.popitem(last=False)
-            self._held.move_to_end(key)
-            return self._held[key]
-
-
-def shard_of(path: Path) -> tuple[Path, str] | None:
-    """Return the shard that a path leads into and the name in it, or None where there is no such shard."""
-    for parent in path.parents:
-        if parent.suffix.lower() in SUFFIXES and parent.is_file():
-            return parent, path.relative_to(parent).as_posix()
-    return None
-
-
-def open_in_shard(path: Path) -> BinaryIO:
-    """Return an image in a local shard, opened for reading."""
-    found = shard_of(path)
-    if found is None:
-        raise NotADirectoryError(20, "a file stands where a folder is named", str(path))
-    shard, name = found
-    if shard.suffix.lower() == PARQUET:
-        return BytesIO(_row_content(shard, int(name)))
-    offset, size = _tar_index(shard).get(name, (-1, 0))
-    if offset < 0:
-        raise FileNotFoundError(2, "no such member", str(path))
-    with shard.open("rb") as file:
-        file.seek(offset)
-        return BytesIO(file.read(size))
-
-
-def _read_tar_index(shard: Path) -> dict[str, tuple[int, int]]:
-    """Return offset and size of each image in a tar, of which only the heads of its members are read."""
-    return {member.name: (member.offset_data, member.size) for member in members(shard) if _is_image(member.name)}
-
-
-def _is_image(member: str) -> bool:
-    return split_name(member)[1] in IMAGE_SUFFIXES
-
-
-def members(shard: Path) -> Iterator[tarfile.TarInfo]:
-    """Yield the files in a local tar; one that is cut off raises `DataError`."""
-    try:
-        with tarfile.open(shard, "r:") as tar:
-            for member in tar:
-                if member.isfile():
-                    if member.offset_data + member.size > shard.stat().st_size:
-                        raise tarfile.ReadError("unexpected end of data")
-                    yield member
-    except tarfile.TarError as error:
-        raise DataError(f"{shard}: the shard is cut off or damaged ({error}). Copy it again.") from None
-
-
-def _read_group(key: tuple[Path, int]) -> list[bytes]:
-    shard, group = key
-    with shard.open("rb") as file:
-        rows = open_table(file, str(shard)).read_row_group(group, columns=["image"]).to_pylist()
-    return [row["image"]["bytes"] if isinstance(row["image"], dict) else row["image"] for row in rows]
-
-
-def _read_group_starts(shard: Path) -> list[int]:
-    with shard.open("rb") as file:
-        about = open_table(file, str(shard)).metadata
-        starts = [0]
-        for group in range(about.num_row_groups):
-            starts.append(starts[-1] + about.row_group(group).num_rows)
-    return starts
-
-
-_tar_index = Latest(_read_tar_index, INDICES_KEPT)
-_group = Latest(_read_group, GROUPS_KEPT)
-_group_starts = Latest(_read_group_starts, INDICES_KEPT)
-
-
-def _row_content(shard: Path, row: int) -> bytes:
-    from bisect import bisect_right
-
-    starts = _group_starts(shard)
-    group = bisect_right(starts, row) - 1
-    return _group((shard, group))[row - starts[group]]

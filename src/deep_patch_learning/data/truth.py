@@ -8,11 +8,13 @@ from typing import Any
 
 import numpy as np
 
-from deep_patch_learning.common.errors import DataError, did_you_mean
+from deep_patch_learning.common.errors import DataError, did_you_mean, short
 from deep_patch_learning.data.dataset import TaggedImages
 from deep_patch_learning.data.readers import coco, json_lines, voc
 from deep_patch_learning.data.readers.read import Kind, recognise
 from deep_patch_learning.data.readers.table import locate
+
+FARTHEST = 2**24  # pixels; up to here float32 holds every whole number
 
 
 @dataclass(frozen=True)
@@ -72,6 +74,8 @@ def _to_boxes(objects: list[_Object], column: dict[str, int]) -> TrueBoxes:
         # A box without area stays, as COCO has a few: no found box can match it.
         if not all(map(math.isfinite, one.box)) or x2 < x1 or y2 < y1:
             raise DataError(f"{one.place}: the box {one.box} ends before it begins. Correct the box.")
+        if max(map(abs, one.box)) > FARTHEST:
+            raise DataError(f"{one.place}: the box {one.box} lies beyond any image. Correct the box.")
     return TrueBoxes(
         np.array([one.box for one in objects], np.float32).reshape(-1, 4),
         np.array([column[one.name] for one in objects], np.int64),
@@ -106,7 +110,7 @@ def _coco_objects(path: Path) -> dict[str, list[_Object]] | None:
     for index, annotation in enumerate(annotations):
         image_id, category_id = coco.reference(annotation, index, images, categories, path)
         place = f"{path}, annotations[{index}]"
-        x, y, width, height = _numbers(annotation.get("bbox"), place, "bbox [x, y, width, height]")
+        x, y, width, height = _json_numbers(annotation.get("bbox"), place, "bbox [x, y, width, height]")
         box = (x, y, x + width, y + height)
         by_image[image_id].append(_Object(place, categories[category_id], box, bool(annotation.get("iscrowd"))))
     root = coco.image_folder(path, list(images.values()))
@@ -133,18 +137,25 @@ def _json_lines_objects(path: Path, names: set[str]) -> dict[str, list[_Object]]
 def _boxes_of_row(boxes: Any, place: str) -> Iterable[_Object]:
     wanted = '{"tag": "dog", "box": [x1, y1, x2, y2]}'
     if not isinstance(boxes, list):
-        raise DataError(f"{place}: 'boxes' is {boxes!r}, wanted a list of {wanted}.")
+        raise DataError(f"{place}: 'boxes' is {short(boxes)}, wanted a list of {wanted}.")
     for index, entry in enumerate(boxes):
         here = f"{place}, boxes[{index}]"
         if not isinstance(entry, dict) or not isinstance(entry.get("tag"), str):
-            raise DataError(f"{here}: found {str(entry)[:80]}, wanted {wanted}.")
-        x1, y1, x2, y2 = _numbers(entry.get("box"), here, "box [x1, y1, x2, y2]")
+            raise DataError(f"{here}: found {short(entry)}, wanted {wanted}.")
+        x1, y1, x2, y2 = _json_numbers(entry.get("box"), here, "box [x1, y1, x2, y2]")
         yield _Object(here, entry["tag"].strip(), (x1, y1, x2, y2), bool(entry.get("difficult", False)))
+
+
+def _json_numbers(values: Any, place: str, wanted: str) -> tuple[float, float, float, float]:
+    """Return the four numbers of a list; a text of four digits is none."""
+    if not isinstance(values, list):
+        raise DataError(f"{place}: found {short(values)}, wanted a {wanted}, all numbers. Correct the box.")
+    return _numbers(values, place, wanted)
 
 
 def _numbers(values: Any, place: str, wanted: str) -> tuple[float, float, float, float]:
     try:
         first, second, third, fourth = (float(value) for value in values)
-    except (TypeError, ValueError):
-        raise DataError(f"{place}: found {values!r}, wanted a {wanted}, all numbers. Correct the box.") from None
+    except (TypeError, ValueError, OverflowError):
+        raise DataError(f"{place}: found {short(values)}, wanted a {wanted}, all numbers. Correct the box.") from None
     return first, second, third, fourth

@@ -5,15 +5,15 @@ images, and with it every average precision, stays.
 """
 
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, NotRequired, TypedDict
 
 import numpy as np
 
-from deep_patch_learning.common.atomic_files import write_whole
-from deep_patch_learning.common.errors import RunError
+from deep_patch_learning.common.atomic_files import fitting, read_json, write_whole
+from deep_patch_learning.common.errors import RunError, short
 from deep_patch_learning.data.dataset import PRESENT, UNKNOWN
 from deep_patch_learning.inference.prediction import Prediction, sigmoid
 
@@ -27,6 +27,29 @@ WIDE = np.array(
 FOLDS = 5  # the error after calibrating is measured on each fifth of the images, fitted on the others
 BINS = 15
 PLAIN_THRESHOLD = 0.5
+
+
+class _StoredClass(TypedDict):
+    positives: int
+    slope: float
+    bias: float
+    threshold: float
+    box_slope: NotRequired[float]
+    box_bias: NotRequired[float]
+
+
+class _StoredErrors(TypedDict):
+    before: float
+    after: float
+
+
+class _Stored(TypedDict):
+    """The schema of calibration.json."""
+
+    format: str
+    classes: dict[str, _StoredClass]
+    expected_calibration_error: _StoredErrors
+    images: NotRequired[int]  # under another key in earlier versions
 
 
 @dataclass(frozen=True)
@@ -100,7 +123,7 @@ class Calibration:
         }
 
     @classmethod
-    def from_dict(cls, saved: dict[str, Any]) -> "Calibration":
+    def from_dict(cls, saved: Mapping[str, Any]) -> "Calibration":
         """Return the calibration that `as_dict` gave; what is missing or wrong raises `KeyError`, `TypeError` or `ValueError`."""
         if saved["format"] != FORMAT:
             raise ValueError(f"its format is {saved['format']!r}; wanted {FORMAT!r}")
@@ -108,7 +131,9 @@ class Calibration:
         slopes, biases, thresholds, positives = (
             np.array([row[key] for row in rows.values()]) for key in ("slope", "bias", "threshold", "positives")
         )
-        images = saved["images"] if "images" in saved else saved["pictures"]  # the key of earlier versions
+        images = fitting(
+            saved["images"] if "images" in saved else saved["pictures"], int
+        )  # the key of earlier versions
         about = images, errors["before"], errors["after"]
         lines = [[row["box_slope"], row["box_bias"]] for row in rows.values() if "box_slope" in row]
         return cls(tuple(rows), slopes, biases, thresholds, positives, *about, np.array(lines) if lines else None)
@@ -127,13 +152,13 @@ def read_calibration(path: Path, classes: Sequence[str]) -> Calibration | None:
     """Return the calibration in a file, None where there is none; one that is damaged or of other classes is a `RunError`."""
     again = "Remove it, or make it anew: dpl calibrate RUN DATA --split val"
     try:
-        found = Calibration.from_dict(json.loads(path.read_text(encoding="utf-8")))
+        found = Calibration.from_dict(read_json(path, _Stored, RunError, again))
     except FileNotFoundError:
         return None
     except (ValueError, KeyError, TypeError) as error:
         raise RunError(f"{path}: is damaged ({type(error).__name__}: {error}). {again}") from None
     if found.classes != tuple(classes):
-        raise RunError(f"{path}: is of the classes {list(found.classes)}, the run has {list(classes)}. {again}")
+        raise RunError(f"{path}: is of the classes {short([*found.classes])}, the run has {short([*classes])}. {again}")
     return found
 
 

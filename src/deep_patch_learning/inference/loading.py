@@ -4,16 +4,17 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from deep_patch_learning.common.devices import keep_memory
-from deep_patch_learning.common.errors import RunError
+from deep_patch_learning.common.errors import RunError, SettingError
 from deep_patch_learning.inference.calibration import read_calibration
 from deep_patch_learning.inference.model import Model, PredictSettings
 from deep_patch_learning.patches.generator import in_full
 from deep_patch_learning.recipe.build import build_network, recipe_box_selection, recipe_patches
 from deep_patch_learning.recipe.recipe import Recipe
 from deep_patch_learning.runs.checkpoint import read_checkpoint, restore_network
-from deep_patch_learning.runs.folder import RunFolder
+from deep_patch_learning.runs.folder import AGAIN, RunFolder
 
 ModelOrRun = Model | str | Path | Sequence[str | Path] | None
+ONNX = ".onnx"
 SHIPPED = Path(__file__).with_name("shipped")  # a run folder; see its MODEL_CARD.md
 
 
@@ -42,21 +43,36 @@ def load(
     selection of the first. `device` is `auto`, `cpu`, `cuda` or `mps`. `scales` are the longest sides at which images are seen,
     and with `flips` they are seen mirrored too: as the run's recipe says if not given. So do `patches`, a generator's name or a
     proposal file. A calibrated run gives calibrated probabilities and a threshold for each class.
+
+    A file that `dpl export` wrote (.onnx) is a model too; onnxruntime computes it, on the CPU.
     """
     # as in training: images of many sizes would fill oneDNN's store of operations with 200 MB and more, and gain no time
     keep_memory(training=True)
     if run is not None and not isinstance(run, str | Path):
         return _load_ensemble(run, device, scales, flips, patches)
+    if run is not None and Path(run).suffix.lower() == ONNX:
+        return _load_onnx(Path(run), device, scales, flips, patches)
     folder = RunFolder(SHIPPED if run is None else run)
     classes = folder.describe()["classes"]
     recipe = Recipe.load(folder.config)
     if patches is not None:
         recipe = recipe.replace(patches=in_full(str(patches)))
-    network, _ = build_network(recipe, len(classes), pretrained=False)
     _, tensors, _ = read_checkpoint(folder.weights if folder.weights.exists() else folder.checkpoint)
+    _check_sizes(folder, recipe, len(classes), {size for tensor in tensors.values() for size in tensor.shape})
+    network, _ = build_network(recipe, len(classes), pretrained=False)
     restore_network(network, tensors, folder.weights)
     calibration = read_calibration(folder.calibration, classes)
     return Model(network, classes, predict_settings(recipe, scales, flips), recipe_patches(recipe), device, calibration)
+
+
+def _check_sizes(folder: RunFolder, recipe: Recipe, classes: int, stored: set[int]) -> None:
+    """Raise `RunError` where the run names sizes that none of its weights have, before a network of these sizes is built."""
+    heads, width = recipe.model.heads, recipe.refinement.refinement_width
+    named = {"filters": recipe.model.filters} if "classification" in heads else {}
+    named |= {"refinement_width": width} if "refinement" in heads and width else {}
+    for name, size in {"classes": classes, **named}.items():
+        if size not in stored:
+            raise RunError(f"{folder.folder}: names {size:,} {name}, but none of its weights is of that size. {AGAIN}")
 
 
 def as_model(model: ModelOrRun, device: str = "auto", patches: str | Path | None = None) -> Model:
@@ -81,6 +97,27 @@ def check_together(runs: Sequence[str | Path]) -> None:
                 f"{folder.folder}: has the heads {', '.join(heads)}, but {folders[0].folder} {', '.join(others)}. The runs of "
                 "an ensemble need the same."
             )
+
+
+def _load_onnx(
+    file: Path,
+    device: str | None,
+    scales: Sequence[int] | None,
+    flips: bool | None,
+    patches: str | Path | None,
+) -> Model:
+    from deep_patch_learning.inference.exported.onnx_runtime import load_onnx
+
+    if scales is not None or flips is not None:
+        raise SettingError(
+            f"{file}: scales and flips are part of an ONNX file. Use the run itself, or export it with others."
+        )
+    if device not in (None, "auto", "cpu"):
+        raise SettingError(
+            f"{file}: an ONNX file runs on the CPU here, not on {device}. Use the run itself, or --device cpu."
+        )
+    recipe = None if patches is None else Recipe().replace(patches=in_full(str(patches)))
+    return load_onnx(file, None if recipe is None else recipe_patches(recipe))
 
 
 def _load_ensemble(

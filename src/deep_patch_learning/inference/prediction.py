@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from deep_patch_learning.common.atomic_files import write_whole
+from deep_patch_learning.common.atomic_files import parsed, write_whole
 from deep_patch_learning.common.boxes import area, outside
 from deep_patch_learning.common.errors import DataError, DplError, did_you_mean
 
@@ -378,6 +378,26 @@ class Prediction:
             data={"class_name": np.array([self.classes[index] for index in arrays["classes"]], dtype=str)},
         )
 
+    def to_pandas(self) -> Any:
+        """Return the shown boxes as a `pandas.DataFrame`, a row for each.
+
+        Columns: image, tag, x1, y1, x2, y2, score, probability and precision, which is NaN where it was not computed.
+        """
+        try:
+            import pandas
+        except ImportError:
+            raise DplError("to_pandas needs the package pandas. Install it: pip install pandas") from None
+        arrays = self.to_numpy()
+        columns: dict[str, Any] = {
+            "image": [self.name] * len(arrays["boxes"]),
+            "tag": [self.classes[index] for index in arrays["classes"]],
+            **dict(zip(("x1", "y1", "x2", "y2"), arrays["boxes"].T, strict=True)),
+            "score": arrays["scores"],
+            "probability": arrays["probabilities"],
+            "precision": arrays.get("precision", np.full(len(arrays["boxes"]), np.nan, np.float32)),
+        }
+        return pandas.DataFrame(columns)
+
     def as_dict(self) -> dict[str, Any]:
         """Return the prediction ready for JSON: `tags` and `boxes` for readers, under `raw` all that `load` needs."""
         return {
@@ -425,7 +445,7 @@ class Prediction:
     def load(cls, path: str | Path) -> "Prediction":
         """Return the prediction saved in a JSON file."""
         try:
-            saved = json.loads(Path(path).read_text(encoding="utf-8"))
+            saved = parsed(Path(path).read_bytes())
         except FileNotFoundError:
             raise DataError(f"{path}: there is no such file. Give the path of a saved prediction.") from None
         except (OSError, ValueError) as error:

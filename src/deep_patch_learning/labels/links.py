@@ -9,6 +9,7 @@ from pathlib import Path
 from PIL import Image
 
 from deep_patch_learning.common.errors import DataError
+from deep_patch_learning.data.images import IMAGE_SUFFIXES
 from deep_patch_learning.labels.select import LabelledImage
 
 _LONGEST = 180  # bytes of a name: leaves room for a number and a suffix in the 255 of a file system
@@ -49,6 +50,13 @@ def flat_names(images: Sequence[LabelledImage]) -> list[str]:
         seen.add(_key(name))
         names.append(name)
     return names
+
+
+def file_names(images: Sequence[LabelledImage]) -> list[str]:
+    """Return a unique file name for each image, without folders, with the suffix of its file where that is an image's."""
+    suffixes = (image.path.suffix.lower() for image in images)
+    pairs = zip(flat_names(images), suffixes, strict=True)
+    return [f"{name}{suffix if suffix in IMAGE_SUFFIXES else '.jpg'}" for name, suffix in pairs]
 
 
 def file_part(text: str, otherwise: str) -> str:

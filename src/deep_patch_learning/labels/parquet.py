@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from deep_patch_learning.data.dataset import PRESENT, UNKNOWN
-from deep_patch_learning.data.shards import parquet
+from deep_patch_learning.data.shard_members import parquet
 from deep_patch_learning.labels.select import LabelledImage, LabelSet
 
 

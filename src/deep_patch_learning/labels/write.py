@@ -10,11 +10,16 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from deep_patch_learning.common.atomic_files import UnfitError, parsed
 from deep_patch_learning.common.errors import DataError, did_you_mean
 from deep_patch_learning.data.dataset import TaggedImages
 from deep_patch_learning.data.reviewed import ReviewedImage
 from deep_patch_learning.inference.prediction import Prediction
 from deep_patch_learning.labels.coco import write_coco
+from deep_patch_learning.labels.createml import write_createml
+from deep_patch_learning.labels.cvat import write_cvat
+from deep_patch_learning.labels.fiftyone import write_fiftyone
+from deep_patch_learning.labels.imagefolder import write_imagefolder
 from deep_patch_learning.labels.label_studio import write_label_studio
 from deep_patch_learning.labels.links import file_part, image_root, turned
 from deep_patch_learning.labels.parquet import write_parquet
@@ -51,6 +56,10 @@ FORMATS: dict[str, Callable[[LabelTarget, LabelSet, Path], list[str]]] = {
     "parquet": lambda target, labels, partial: write_parquet(labels, partial),
     "yolo": lambda target, labels, partial: write_yolo(labels, partial),
     "label-studio": lambda target, labels, partial: write_label_studio(labels, partial, target.model_version),
+    "cvat": lambda target, labels, partial: write_cvat(labels, partial),
+    "createml": lambda target, labels, partial: write_createml(labels, partial),
+    "fiftyone": lambda target, labels, partial: write_fiftyone(labels, partial),
+    "imagefolder": lambda target, labels, partial: write_imagefolder(labels, partial),
 }
 
 
@@ -129,8 +138,8 @@ def digest(folder: Path) -> str:
 
 def _written_digest(folder: Path) -> str | None:
     try:
-        manifest = json.loads((folder / MANIFEST).read_text(encoding="utf-8"))
-    except ValueError:
+        manifest = parsed((folder / MANIFEST).read_bytes())
+    except UnfitError:
         return None
     return manifest.get("digest") if isinstance(manifest, dict) and manifest.get("kind") == _KIND else None
 

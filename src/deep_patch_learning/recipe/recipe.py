@@ -8,9 +8,9 @@ import math
 import tomllib
 from dataclasses import dataclass, field, fields
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
-from deep_patch_learning.common.errors import SettingError, did_you_mean
+from deep_patch_learning.common.errors import SettingError, did_you_mean, short
 from deep_patch_learning.common.progress import console
 from deep_patch_learning.model.network import HEADS
 from deep_patch_learning.recipe.settings import (
@@ -39,6 +39,15 @@ DEFAULTS: dict[str, Any] = {
     "name": "modern",
     **{field.name: field.default for kind in GROUPS.values() for field in fields(kind)},
 }
+
+ELEMENTS: dict[str, type] = {
+    field.name: get_args(field.type)[0]
+    for kind in GROUPS.values()
+    for field in fields(kind)
+    if isinstance(field.default, tuple)
+}  # of the settings that are lists
+MOST_ELEMENTS = 100
+LARGEST = 1 << 20  # bytes of a config.toml
 
 # of earlier versions
 RENAMED = {
@@ -77,13 +86,18 @@ def checked(values: dict[str, Any], source: str) -> dict[str, Any]:
     for key, value in values.items():
         name, default = setting_name(key, source), DEFAULTS[setting_name(key, source)]
         value = tuple(value) if isinstance(value, list) else value
-        if isinstance(default, float) and isinstance(value, int) and not isinstance(value, bool):
+        if isinstance(default, float) and type(value) is int and abs(value) < 2**63:
             value = float(value)
-        if type(value) is not type(default):
+        elements = value if isinstance(value, tuple) else (value,)
+        wanted = ELEMENTS.get(name, type(default))
+        if type(value) is not type(default) or any(type(one) is not wanted for one in elements):
+            several = f"list of {wanted.__name__}" if name in ELEMENTS else wanted.__name__
+            raise SettingError(f"{source}: {name} = {short(value)} should be a {several}, such as {toml(default)}.")
+        if len(elements) > MOST_ELEMENTS or any(type(one) is int and abs(one) >= 2**63 for one in elements):
             raise SettingError(
-                f"{source}: {name} = {value!r} should be a {type(default).__name__}, such as {default!r}."
+                f"{source}: {name} = {short(value)}; at most {MOST_ELEMENTS} numbers, each below 2 to the power of 63."
             )
-        known[name] = RENAMED_VALUES.get((name, value), value)
+        known[name] = RENAMED_VALUES.get((name, value), value) if isinstance(value, str) else value
     return known
 
 
@@ -220,6 +234,12 @@ class Recipe:
             values = tomllib.loads(text)
         except tomllib.TOMLDecodeError as error:
             raise SettingError(f"{source}: not readable as TOML ({error}).") from None
+        except RecursionError:
+            raise SettingError(f"{source}: not readable as TOML (nested too deep).") from None
+        except ValueError:  # what Python refuses to convert, since it would take long
+            raise SettingError(
+                f"{source}: not readable as TOML (a number of thousands of digits, or no date)."
+            ) from None
         flat: dict[str, Any] = {}
         for key, value in values.items():
             flat |= {f"{key}.{inner}": one for inner, one in value.items()} if isinstance(value, dict) else {key: value}
@@ -228,4 +248,9 @@ class Recipe:
     @classmethod
     def load(cls, path: Path) -> "Recipe":
         """Return the recipe stored in a file."""
-        return cls.from_toml(path.read_text(encoding="utf-8"), str(path))
+        if path.is_file() and path.stat().st_size > LARGEST:
+            raise SettingError(f"{path}: {path.stat().st_size:,} bytes, of at most {LARGEST:,}. It is no recipe.")
+        try:
+            return cls.from_toml(path.read_bytes().decode(), str(path))
+        except UnicodeDecodeError as error:
+            raise SettingError(f"{path}: byte {error.start} is not UTF-8. Save it as UTF-8.") from None

@@ -33,6 +33,7 @@ class SettingGroup:
     at_least_one: ClassVar[tuple[str, ...]] = ()
     not_negative: ClassVar[tuple[str, ...]] = ()
     shares: ClassVar[tuple[str, ...]] = ()  # from 0 to 1
+    at_most: ClassVar[dict[str, int]] = {}  # far above what is of use: more only fills the memory
 
     def __post_init__(self) -> None:
         for field, kind in self.choices.items():
@@ -44,6 +45,8 @@ class SettingGroup:
         self._check(self.at_least_one, lambda value: value >= 1, "it must be at least 1")
         self._check(self.not_negative, lambda value: value >= 0 and math.isfinite(value), "it must be 0 or more")
         self._check(self.shares, lambda value: 0 <= value <= 1, "it must be from 0 to 1")
+        for field, most in self.at_most.items():
+            self._check((field,), lambda value, most=most: value <= most, f"it must be at most {most:,}")
 
     def _check(self, fields: Iterable[str], holds: Any, wanted: str) -> None:
         for field in fields:
@@ -58,6 +61,7 @@ class DataSettings(SettingGroup):
 
     choices: ClassVar[dict[str, Any]] = {"search_mode": SearchMode}
     not_negative = ("shapes", "patches_per_image", "patches_per_sample", "erased_regions")
+    at_most: ClassVar[dict[str, int]] = {"shapes": 10_000, "erased_regions": 1_000}
 
     scales: tuple[int, ...] = PAPER_SCALES  # longest sides, in pixels
     test_scales: tuple[int, ...] = ()  # in prediction; empty: those of training
@@ -87,6 +91,7 @@ class ModelSettings(SettingGroup):
 
     choices: ClassVar[dict[str, Any]] = {"bands": Bands, "corners": Corners}
     at_least_one = ("filters",)
+    at_most: ClassVar[dict[str, int]] = {"filters": 1 << 16}
 
     backbone: str = "vgg16"
     weights: str = ""
@@ -108,6 +113,7 @@ class RefinementSettings(SettingGroup):
 
     choices: ClassVar[dict[str, Any]] = {"seeds": SeedsName}
     at_least_one = ("refinements", "refinement_cells", "seeds_per_class")
+    at_most: ClassVar[dict[str, int]] = {"refinements": 100, "refinement_width": 1 << 16, "seeds_per_class": 10_000}
     not_negative = ("refinement_width", "seed_sharpness", "seed_area_power")
     shares = ("seed_floor",)
 
@@ -143,6 +149,7 @@ class RoundSettings(SettingGroup):
 
     choices: ClassVar[dict[str, Any]] = {"round_teachers": RoundTeachers, "round_weights": RoundWeights}
     at_least_one = ("first_networks", "round_boxes")
+    at_most: ClassVar[dict[str, int]] = {"rounds": 1_000, "first_networks": 1_000, "round_boxes": 10_000}
     not_negative = ("rounds", "round_steps")
 
     rounds: int = 0  # self-training rounds; 0: one training and nothing else
@@ -180,6 +187,7 @@ class OptimiserSettings(SettingGroup):
         "momentum_convention": MomentumConvention,
     }
     at_least_one = ("steps", "batch_images", "images_per_micro_batch")
+    at_most: ClassVar[dict[str, int]] = {"batch_images": 1 << 20, "images_per_micro_batch": 1 << 20}
     not_negative = ("head_first_steps", "warmup_steps", "weight_decay", "clip_norm", "momentum", "frozen_stages")
 
     optimiser: OptimiserName = "sgd"

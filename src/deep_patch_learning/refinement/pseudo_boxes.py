@@ -3,14 +3,14 @@
 import json
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, NotRequired, TypedDict
 
 import numpy as np
 import torch
 from torch import Tensor
 
-from deep_patch_learning.common.atomic_files import write_whole
-from deep_patch_learning.common.errors import RunError
+from deep_patch_learning.common.atomic_files import UnfitError, fitting, parsed, write_whole
+from deep_patch_learning.common.errors import RunError, short
 from deep_patch_learning.refinement.seeds import Seeds
 
 
@@ -59,25 +59,43 @@ def read_pseudo_boxes(path: Path, names: Sequence[str], classes: Sequence[str]) 
     """Return what `write_pseudo_boxes` wrote for images of these names, or raise `RunError`."""
     numbers = {name: number for number, name in enumerate(classes)}
     try:
-        lines = [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()[1:]]
-        found = {
-            line["image"]: PseudoBoxes(
-                np.array([box[1:] for box in line["boxes"]], np.float32).reshape(-1, 4),
-                np.array([numbers[box[0]] for box in line["boxes"]], np.int64),
-                np.array(line["weights"], np.float32) if "weights" in line else None,
-            )
-            for line in lines
-        }
+        lines = [fitting(parsed(line), _Line) for line in path.read_bytes().splitlines()[1:]]
+        found = {line["image"]: _of_line(line, numbers) for line in lines}
         return [found[name] for name in names]
-    except (json.JSONDecodeError, KeyError, TypeError, ValueError) as error:
-        raise RunError(f"{path}: is damaged or of other images ({error!r}). Train again in a new folder.") from None
+    except (KeyError, TypeError, ValueError, OverflowError) as error:
+        raise RunError(
+            f"{path}: is damaged or of other images ({short(error)}). Train again in a new folder."
+        ) from None
+
+
+class _Line(TypedDict):
+    """The schema of a line of pseudo_boxes.jsonl after the first: boxes are [class, x1, y1, x2, y2]."""
+
+    image: str
+    boxes: list[list[str | float]]
+    weights: NotRequired[list[float]]
+
+
+def _of_line(line: _Line, numbers: dict[str, int]) -> PseudoBoxes:
+    boxes = [(numbers[str(tag)], tuple(map(float, corners))) for tag, *corners in line["boxes"]]
+    weights = np.array(line["weights"], np.float32) if "weights" in line else None
+    corners = np.array([corners for _, corners in boxes], np.float32).reshape(len(boxes), 4)
+    if not np.isfinite(corners).all() or (corners[:, 2:] < corners[:, :2]).any():
+        raise ValueError(f"{line['image']}: a box ends before it begins")
+    if weights is not None and (weights.shape != (len(boxes),) or not np.isfinite(weights).all()):
+        raise ValueError(f"{line['image']}: {len(weights)} weights for {len(boxes)} boxes")
+    return PseudoBoxes(corners, np.array([tag for tag, _ in boxes], np.int64), weights)
+
+
+class _Source(TypedDict):
+    source: dict[str, Any]
 
 
 def source_of(path: Path) -> dict[str, Any]:
     """Return the source that `write_pseudo_boxes` wrote; {} for a damaged file."""
     try:
-        return json.loads(path.read_text(encoding="utf-8").partition("\n")[0])["source"]
-    except (json.JSONDecodeError, KeyError, TypeError):
+        return fitting(parsed(path.read_bytes().partition(b"\n")[0]), _Source)["source"]
+    except UnfitError:
         return {}
 
 

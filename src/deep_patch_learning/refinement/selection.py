@@ -69,9 +69,14 @@ def voted(boxes: Tensor, scores: Tensor, log_weights: Tensor, selection: BoxSele
     Every patch votes for those it overlaps, in proportion to IoU and to the exponential of its `log_weights` (P, C) times the
     `sharpness`. So a part with a high score loses to a whole that many good patches cover. All other scores stay.
     """
-    found = votes(box_iou(boxes, boxes), _weights(log_weights, selection.sharpness), boxes, selection.area_power)
-    elected = found.argmax(dim=0, keepdim=True)  # (1, C)
+    elected = elected_first(boxes, log_weights, selection)[None]  # (1, C)
     return scores.scatter(0, elected, _above(scores))
+
+
+def elected_first(boxes: Tensor, log_weights: Tensor, selection: BoxSelection) -> Tensor:
+    """Return the row (C,) of the patch that the vote of `voted` elects for each class."""
+    found = votes(box_iou(boxes, boxes), _weights(log_weights, selection.sharpness), boxes, selection.area_power)
+    return found.argmax(dim=0)
 
 
 def elect(boxes: Tensor, scores: Tensor, log_weights: Tensor, selection: BoxSelection) -> Ranked:

@@ -1,6 +1,5 @@
 """A measured run -> the page: what it shows, how much of it, in which words, and whether its images were trained on."""
 
-import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import date
@@ -13,6 +12,7 @@ from deep_patch_learning import __version__
 from deep_patch_learning.data.dataset import ABSENT, PRESENT, TaggedImages
 from deep_patch_learning.data.readers.read import named_splits, read_tags
 from deep_patch_learning.evaluation.matching import rule_in_words
+from deep_patch_learning.evaluation.right_boxes import RightBoxes
 from deep_patch_learning.inference.model import Model
 from deep_patch_learning.inference.prediction import Prediction
 from deep_patch_learning.recipe.recipe import Recipe
@@ -31,7 +31,15 @@ from deep_patch_learning.report.sections import (
     random_group,
     to_explain,
 )
-from deep_patch_learning.report.tables import TITLES, class_table, comparison_table, percent, trust_table
+from deep_patch_learning.report.tables import (
+    TITLES,
+    WHERE,
+    class_table,
+    comparison_table,
+    percent,
+    right_table,
+    trust_table,
+)
 from deep_patch_learning.runs.folder import RunFolder, training_time
 from deep_patch_learning.runs.stages import read_record
 
@@ -65,6 +73,12 @@ _NO_FILTERS = "This network has no classification head and so no part filters."
 _NOT_SEARCHED = "No image was searched for the patches that the part filters respond to."
 
 
+_RIGHT = (
+    "People judged the boxes of images drawn at random. A box is right if they accepted it, or corrected it so little that the "
+    "IoU is at least 0.5. The interval covers the true share 95 % of the time or more. A dash: no box of the class was drawn yet."
+)
+
+
 class WithPatches(Protocol):
     """Images and the patches of each, such as `Prepared`."""
 
@@ -81,7 +95,8 @@ class WithPatches(Protocol):
 class MeasuredRun:
     """A run and what it predicts: `predictions`, and `truth` where boxes are known, are in the order of `prepared`'s images.
 
-    `figures` is what `measure_predictions` gives, `split` what the images are called.
+    `figures` is what `measure_predictions` gives, `split` what the images are called. `right` is how many boxes are right, where
+    people judged some.
     """
 
     run: RunFolder
@@ -91,6 +106,7 @@ class MeasuredRun:
     figures: Mapping[str, Any]
     truth: "Sequence[TrueBoxes] | None" = None
     split: str = ""
+    right: RightBoxes | None = None
 
     def __post_init__(self) -> None:
         images, found = len(self.prepared.images), len(self.predictions)
@@ -137,11 +153,14 @@ def build_report(
         facts=_facts(run, images, log),
         notice=notice(images_of_run(run), images),
         measured_on=_measured_on(len(images), measured.split, figures),
-        headlines=(*_sureness(opinions), *_headlines(figures)),
+        headlines=(*_right(measured.right), *_sureness(opinions), *_headlines(figures)),
         has_boxes=figures.get("CorLoc") is not None,
         comparison=comparison_table(options.comparison) if options.comparison else None,
         trust=trust_table(images.classes, figures, opinions),
         per_class=class_table(images.classes, figures),
+        taught=_taught(run),
+        right=None if measured.right is None else right_table(images.classes, measured.right),
+        right_note=_RIGHT,
         doubts=doubt_groups(maker, opinions, budget.doubts),
         doubts_note=_DOUBTS,
         by_class=class_images(maker, opinions, figures, budget.classes, budget.per_class),
@@ -176,6 +195,24 @@ def _headlines(figures: Mapping[str, Any]) -> list[Headline]:
         for key, (name, kind) in TITLES.items()
         if key in _NOTES and figures.get(key) is not None
     ]
+
+
+def _right(right: RightBoxes | None) -> list[Headline]:
+    """Return the share of right boxes, where people judged images whole."""
+    share = None if right is None else right.overall
+    if share is None:
+        return []
+    low, high = percent(100 * share.low), percent(100 * share.high)
+    note = f"{low} to {high} with 95 % confidence, from {share.judged:,} of {share.boxes:,} boxes that people judged"
+    return [Headline("Boxes that are right", percent(100 * share.share), note, WHERE)]
+
+
+def _taught(run: RunFolder) -> str:
+    """Return what a run was trained on, in words."""
+    if not run.reviewed.exists():
+        return "tags alone, without boxes"
+    count = len(run.reviewed.read_text(encoding="utf-8").splitlines())
+    return f"tags, and on the boxes of {count:,} images that people reviewed"
 
 
 def _sureness(opinions: Opinions) -> list[Headline]:
@@ -248,7 +285,7 @@ def _settings(run: RunFolder) -> dict[str, str]:
 
 
 def _versions(run: RunFolder) -> dict[str, str]:
-    return json.loads(run.versions.read_text(encoding="utf-8")) if run.versions.exists() else {}
+    return run.read_versions()
 
 
 def _plain(value: Any) -> str:

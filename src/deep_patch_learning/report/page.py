@@ -98,6 +98,9 @@ class ReportPage:
     comparison: Table | None = None
     trust: Table | None = None
     per_class: Table | None = None
+    taught: str = "tags alone, without boxes"  # what the network was trained on
+    right: Table | None = None  # the share of right boxes of each class, where people judged some
+    right_note: str = ""
     doubts: tuple[CardGroup, ...] = ()
     doubts_note: str = ""
     by_class: tuple[ClassImages, ...] = ()

@@ -8,6 +8,7 @@ from typing import Any
 from markupsafe import Markup
 
 from deep_patch_learning.data.dataset import ABSENT, PRESENT
+from deep_patch_learning.evaluation.right_boxes import RightBoxes, Share
 from deep_patch_learning.report.charts import NO_MARKUP, bar, stacked_bar
 from deep_patch_learning.report.opinions import Counts, Opinions
 
@@ -96,6 +97,21 @@ def trust_table(classes: Sequence[str], figures: Mapping[str, Any], opinions: Op
 def _counted(counts: Counts) -> Cell:
     text = " · ".join(f"{count:,}" for count in counts) if counts.total else NOTHING
     return Cell(text, stacked_bar(counts, ("agrees", "unsure", "against")), "counts")
+
+
+def right_table(classes: Sequence[str], right: RightBoxes) -> Table:
+    """Return the share of right boxes of each class, with its interval and how many boxes it is estimated from."""
+    rows = [(Cell(name), *_right_cells(share)) for name, share in zip(classes, right.per_class, strict=True)]
+    columns = ("class", "right", "95 % interval", "judged at random", "boxes")
+    return Table(columns, tuple(rows), (Cell("all"), *_right_cells(right.overall)), by_class=True)
+
+
+def _right_cells(share: Share | None) -> tuple[Cell, ...]:
+    if share is None:
+        return tuple(Cell(NOTHING) for _ in range(4))
+    low, middle, high = (100 * value for value in (share.low, share.share, share.high))
+    counts = (Cell(f"{share.judged:,}"), Cell(f"{share.boxes:,}"))
+    return (Cell(percent(middle), bar(middle, WHERE)), Cell(f"{percent(low)} to {percent(high)}"), *counts)
 
 
 def comparison_table(rows: Sequence[Mapping[str, Any]]) -> Table:

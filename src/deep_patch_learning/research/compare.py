@@ -14,7 +14,7 @@ import torch
 from rich.box import SIMPLE
 from rich.table import Table
 
-from deep_patch_learning.common.atomic_files import write_whole
+from deep_patch_learning.common.atomic_files import read_json, write_whole
 from deep_patch_learning.common.devices import machine_name
 from deep_patch_learning.common.errors import RunError
 from deep_patch_learning.common.progress import console, number, out
@@ -196,10 +196,8 @@ def check_settings(out: Path, settings: dict[str, Any]) -> None:
         if out.exists() and any(out.iterdir()):
             raise RunError(f"{out}: holds other files and no comparison. Give a new or empty folder with --out.")
         return
-    try:
-        before = dict(_present(*pair) for pair in json.loads(stored.read_text(encoding="utf-8")).items())
-    except ValueError as error:
-        raise RunError(f"{stored}: is damaged ({error}). Restore it, or give a new folder with --out.") from None
+    found = read_json(stored, dict[str, Any], RunError, "Restore it, or give a new folder with --out.")
+    before = dict(_present(*pair) for pair in found.items())
     keys = [key for key in {**before, **settings} if before.get(key) != settings.get(key)]
     if keys:
         changed = "; ".join(f"{key} was {before.get(key)!r}, now {settings.get(key)!r}" for key in keys)

@@ -8,8 +8,9 @@ from safetensors import SafetensorError, safe_open
 from safetensors.torch import save_file
 from torch import Tensor, nn
 
-from deep_patch_learning.common.atomic_files import written_whole
-from deep_patch_learning.common.errors import RunError
+from deep_patch_learning.common.atomic_files import UnfitError, fitting, parsed, written_whole
+from deep_patch_learning.common.errors import RunError, short
+from deep_patch_learning.runs.folder import AGAIN
 
 
 def save_checkpoint(
@@ -46,9 +47,13 @@ def _of_scaler(scaler: torch.amp.GradScaler | None) -> dict[str, str]:
 def restore_scaler(scaler: torch.amp.GradScaler, path: Path) -> None:
     """Put the stored scale of gradients, and the steps since it last changed, back; earlier versions did not store them."""
     with safe_open(path, "pt") as stored:
-        state = json.loads((stored.metadata() or {}).get("scaler", "{}"))
-    if state:
-        scaler.load_state_dict(state)
+        text = (stored.metadata() or {}).get("scaler", "{}")
+    try:
+        state = fitting(parsed(text), dict[str, float])
+        if state:
+            scaler.load_state_dict(state)
+    except (UnfitError, KeyError, RuntimeError) as error:
+        raise RunError(f"{path}: is damaged (scaler: {error}). {AGAIN}") from None
 
 
 def read_checkpoint(path: Path) -> tuple[int, dict[str, Tensor], dict[str, float]]:
@@ -57,20 +62,21 @@ def read_checkpoint(path: Path) -> tuple[int, dict[str, Tensor], dict[str, float
         with safe_open(path, "pt") as stored:
             about = stored.metadata() or {}
             tensors = {name: stored.get_tensor(name) for name in stored.keys()}  # noqa: SIM118 (not a dict)
-            return int(about.get("step", 0)), tensors, json.loads(about.get("numbers", "{}"))
+            numbers = fitting(parsed(about.get("numbers", "{}")), dict[str, float])
+            return fitting(parsed(about.get("step", "0")), int), tensors, numbers
     except FileNotFoundError:
         raise RunError(f"{path}: there are no weights yet. Let the training finish, or repeat its command.") from None
-    except SafetensorError as error:
-        raise RunError(f"{path}: is damaged ({error}). Restore it, or train again in a new folder.") from None
+    except (SafetensorError, UnfitError) as error:
+        raise RunError(f"{path}: is damaged ({error}). {AGAIN}") from None
 
 
 def step_of(path: Path) -> int:
     """Return the step that a file of weights is of; no weights are read."""
     try:
         with safe_open(path, "pt") as stored:
-            return int((stored.metadata() or {}).get("step", 0))
-    except SafetensorError as error:
-        raise RunError(f"{path}: is damaged ({error}). Restore it, or train again in a new folder.") from None
+            return fitting(parsed((stored.metadata() or {}).get("step", "0")), int)
+    except (SafetensorError, UnfitError) as error:
+        raise RunError(f"{path}: is damaged ({error}). {AGAIN}") from None
 
 
 def restore_network(network: nn.Module, tensors: dict[str, Tensor], path: Path) -> None:
@@ -82,14 +88,17 @@ def restore_network(network: nn.Module, tensors: dict[str, Tensor], path: Path) 
         raise RunError(f"{path}: its weights do not fit this run's network ({error}).") from None
 
 
-def restore_optimiser(optimiser: torch.optim.Optimizer, tensors: dict[str, Tensor], numbers: dict[str, float]) -> None:
+def restore_optimiser(
+    optimiser: torch.optim.Optimizer, tensors: dict[str, Tensor], numbers: dict[str, float], path: Path
+) -> None:
     """Put stored momenta back into an optimiser made with the same parameters."""
     state: dict[int, dict[str, object]] = {}
-    for name, tensor in tensors.items():
-        if name.startswith("optimiser."):
-            _, index, key = name.split(".", 2)
-            state.setdefault(int(index), {})[key] = tensor
-    for name, number in numbers.items():
-        index, key = name.split(".", 1)
-        state.setdefault(int(index), {})[key] = number
+    parameters = [one for group in optimiser.param_groups for one in group["params"]]
+    stored = {name.removeprefix("optimiser."): part for name, part in tensors.items() if name.startswith("optimiser.")}
+    for name, part in (*stored.items(), *numbers.items()):
+        index, _, key = name.partition(".")
+        known = index.isascii() and index.isdigit() and len(index) < 10 and int(index) < len(parameters) and key
+        if not known or (isinstance(part, Tensor) and part.shape not in (parameters[int(index)].shape, ())):
+            raise RunError(f"{path}: is damaged (its optimiser state {short(name)} fits no parameter). {AGAIN}")
+        state.setdefault(int(index), {})[key] = part
     optimiser.load_state_dict({"state": state, "param_groups": optimiser.state_dict()["param_groups"]})

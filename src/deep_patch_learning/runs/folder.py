@@ -7,15 +7,42 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from importlib import metadata
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple, NotRequired, TypedDict
 
-from deep_patch_learning.common.atomic_files import write_whole
+from deep_patch_learning.common.atomic_files import UnfitError, fitting, parsed, read_json, write_whole
 from deep_patch_learning.common.errors import RunError, did_you_mean
 from deep_patch_learning.data.dataset import TaggedImages
 from deep_patch_learning.recipe.recipe import Recipe
 
 if TYPE_CHECKING:
     from deep_patch_learning.data.holdout import Draw
+
+
+AGAIN = "Restore it, or train again in a new folder."
+
+
+class RunData(TypedDict):
+    """The schema of data.json: what the run was trained on."""
+
+    classes: list[str]
+    fingerprint: str
+    path: NotRequired[str | None]
+    split: NotRequired[str | None]
+    limit: NotRequired[int | None]
+    held_out: NotRequired[str]
+    val_split: NotRequired[str | None]
+    val_share: NotRequired[float | None]
+    val_seed: NotRequired[int]
+    distilling: NotRequired[dict[str, Any]]
+
+
+class LogEntry(TypedDict):
+    """The schema of a line of log.jsonl, which also holds the parts of the loss by name."""
+
+    step: int
+    samples: NotRequired[int]
+    seconds: NotRequired[float]
+    loss: NotRequired[float]
 
 
 class RunFolder:
@@ -42,6 +69,9 @@ class RunFolder:
         self.best = self.folder / "best.safetensors"
         self.calibration = self.folder / "calibration.json"
         self.reviewed = self.folder / "reviewed.jsonl"
+        self.review = (
+            self.folder / "review.sqlite"
+        )  # where dpl review keeps what people say, unless another place is named
         self.stages = self.folder / "stages"
         self.asked = self.stages / "config.toml"
         self.record = self.folder / "run.json"
@@ -172,18 +202,15 @@ class RunFolder:
             return drawn_together
         if not begun.held_out_images.exists():
             return drawn_singly  # a run of an earlier version
-        try:
-            return drawn_before(json.loads(begun.held_out_images.read_text(encoding="utf-8")))
-        except ValueError as error:
-            raise RunError(
-                f"{begun.held_out_images}: is damaged ({error}). Restore it, or train again in a new folder."
-            ) from None
+        return drawn_before(read_json(begun.held_out_images, list[str], RunError, AGAIN))
 
     def read_images(self) -> tuple[TaggedImages, TaggedImages | None]:
         """Return the images that the run was trained on, and those that it held out, read again from where they were."""
         from deep_patch_learning.data.holdout import read_apart
 
         about = self.describe()
+        if not about.get("path"):
+            raise RunError(f"{self.data}: does not say where the images are. {AGAIN}")
         held = about.get("val_split"), about.get("val_share")
         seed, limit = about.get("val_seed", Recipe.load(self.config).machine.seed), about.get("limit")
         return read_apart(Path(about["path"]), about.get("split"), *held, seed, limit, self.drawing(held[1]))
@@ -204,12 +231,17 @@ class RunFolder:
             yield
 
     def describe(self) -> dict[str, Any]:
-        """Return what is known of the run's data: classes, path, split, fingerprint."""
+        """Return what is known of the run's data: classes, path, split, fingerprint (see `RunData`)."""
         self.must_exist()
-        try:
-            return json.loads(self.data.read_text(encoding="utf-8"))
-        except json.JSONDecodeError as error:
-            raise RunError(f"{self.data}: is damaged ({error}). Restore it, or train again in a new folder.") from None
+        found = read_json(self.data, RunData, RunError, AGAIN)
+        classes = found["classes"]
+        if not classes or len(set(classes)) != len(classes):
+            raise RunError(f"{self.data}: is damaged ({'a class is there twice' if classes else 'no class'}). {AGAIN}")
+        return dict(found)
+
+    def read_versions(self) -> dict[str, str]:
+        """Return the versions that the run was made with; {} where they were not written down."""
+        return read_json(self.versions, dict[str, str], RunError, AGAIN) if self.versions.exists() else {}
 
     def must_exist(self) -> None:
         """Raise `RunError` unless the folder holds a run; runs beside it are named."""
@@ -302,11 +334,17 @@ def read_log(path: Path) -> list[dict[str, Any]]:
     if not path.exists():
         return []
     lines = []
-    for line in path.read_text(encoding="utf-8").splitlines():
+    for number, line in enumerate(path.read_bytes().splitlines(), start=1):
         try:
-            lines.append({RENAMED_KEYS.get(key, key): value for key, value in json.loads(line).items()})
-        except json.JSONDecodeError:
+            entry = parsed(line)
+        except UnfitError:
             break
+        try:
+            fitting(entry, dict[str, Any])
+            entry = {RENAMED_KEYS.get(key, key): value for key, value in entry.items()}
+            lines.append(dict(fitting(entry, LogEntry)))
+        except UnfitError as wrong:
+            raise RunError(f"{path}, line {number}: is damaged ({wrong}). {AGAIN}") from None
     return lines
 
 

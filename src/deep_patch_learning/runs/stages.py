@@ -5,13 +5,14 @@ import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field, replace
-from typing import Any
+from pathlib import Path
+from typing import Any, TypedDict
 
-from deep_patch_learning.common.atomic_files import write_whole, written_whole
-from deep_patch_learning.common.errors import RunError
+from deep_patch_learning.common.atomic_files import read_json, write_whole, written_whole
+from deep_patch_learning.common.errors import RunError, short
 from deep_patch_learning.recipe.recipe import Recipe
 from deep_patch_learning.runs.checkpoint import step_of
-from deep_patch_learning.runs.folder import RunFolder
+from deep_patch_learning.runs.folder import AGAIN, RunFolder
 
 
 @dataclass(frozen=True)
@@ -47,16 +48,32 @@ class StageRecord:
         }
 
 
+class _StoredStage(TypedDict):
+    name: str
+    seed: int
+    steps: int
+    samples: int
+
+
+class _StoredRecord(TypedDict):
+    """The schema of run.json."""
+
+    stages: list[_StoredStage]
+    judgements: list[dict[str, Any]]
+    network: str | None
+
+
 def read_record(run: RunFolder) -> StageRecord | None:
     """Return what run.json says of a run; None where it is a single training."""
     try:
-        found = json.loads(run.record.read_text(encoding="utf-8"))
-        stages = tuple(TrainedStage(**stage) for stage in found["stages"])
-        return StageRecord(stages, tuple(found["judgements"]), found["network"])
+        found = read_json(run.record, _StoredRecord, RunError, AGAIN)
     except FileNotFoundError:
         return None
-    except (ValueError, KeyError, TypeError) as error:
-        raise RunError(f"{run.record}: is damaged ({error!r}). Restore it, or train again in a new folder.") from None
+    stages = tuple(TrainedStage(one["name"], one["seed"], one["steps"], one["samples"]) for one in found["stages"])
+    for name in (*(stage.name for stage in stages), found["network"] or "last"):
+        if Path(name).name != name:  # names a folder below stages/, and nothing above it
+            raise RunError(f"{run.record}: is damaged ({short(name)} is no training's name). {AGAIN}")
+    return StageRecord(stages, tuple(found["judgements"]), found["network"])
 
 
 @dataclass

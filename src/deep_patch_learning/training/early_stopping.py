@@ -10,12 +10,12 @@ import json
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Protocol, TypedDict
 
 import numpy as np
 from torch import Tensor, nn
 
-from deep_patch_learning.common.atomic_files import write_whole
+from deep_patch_learning.common.atomic_files import read_json, write_whole
 from deep_patch_learning.common.errors import DataError, RunError
 from deep_patch_learning.common.progress import console
 from deep_patch_learning.data.batch import scaled_size
@@ -25,7 +25,7 @@ from deep_patch_learning.data.store import ImageStore
 from deep_patch_learning.inference.scoring import ImageInput, PredictSettings, head_scores, score_on_device
 from deep_patch_learning.recipe.recipe import Recipe
 from deep_patch_learning.runs.checkpoint import save_checkpoint, step_of
-from deep_patch_learning.runs.folder import RunFolder
+from deep_patch_learning.runs.folder import AGAIN, RunFolder
 
 MEASUREMENTS = 8  # in a training that goes to its end
 PATIENCE = 3  # measurements in a row
@@ -134,15 +134,24 @@ def kept_measurement(run: RunFolder) -> Measurement:
     raise RunError(f"{run.held_out}: has no measurement of step {step}, whose weights were kept. Restore it.")
 
 
+class _Row(TypedDict):
+    step: int
+    mAP: float
+
+
+class _Measurements(TypedDict):
+    """The schema of held_out.json."""
+
+    measurements: list[_Row]
+
+
 def read_measurements(run: RunFolder) -> list[Measurement]:
     """Return the held-out measurements of a run, in their order; none where nothing was held out."""
     try:
-        rows = json.loads(run.held_out.read_text(encoding="utf-8"))["measurements"]
-        return [Measurement(int(row["step"]), float(row["mAP"])) for row in rows]
+        rows = read_json(run.held_out, _Measurements, RunError, AGAIN)["measurements"]
     except FileNotFoundError:
         return []
-    except (ValueError, KeyError, TypeError) as error:
-        raise RunError(f"{run.held_out}: is damaged ({error}). Restore it, or train again in a new folder.") from None
+    return [Measurement(row["step"], row["mAP"]) for row in rows]
 
 
 # An image costs at most about what a sample in training does, which has a backward pass too and mostly larger scales.

@@ -141,7 +141,7 @@ class Trainer:
         if self.run.checkpoint.exists():
             self.step, tensors, numbers = read_checkpoint(self.run.checkpoint)
             restore_network(self.bare, tensors, self.run.checkpoint)
-            restore_optimiser(self.optimiser, tensors, numbers)
+            restore_optimiser(self.optimiser, tensors, numbers, self.run.checkpoint)
             if self.scaler is not None:
                 restore_scaler(self.scaler, self.run.checkpoint)
         self.ranks.wait()  # until all have read what the first may soon write over

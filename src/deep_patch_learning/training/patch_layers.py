@@ -12,7 +12,7 @@ import numpy as np
 from safetensors.torch import save_file
 from torch import nn
 
-from deep_patch_learning.common.atomic_files import write_whole, written_whole
+from deep_patch_learning.common.atomic_files import read_json, write_whole, written_whole
 from deep_patch_learning.common.errors import RunError, SettingError, did_you_mean
 from deep_patch_learning.common.progress import console
 from deep_patch_learning.data.dataset import TaggedImages
@@ -48,7 +48,7 @@ class PatchLayers:
 
     def read_figures(self) -> dict[str, Any]:
         """Return the figures of a finished distillation: steps, patches, seconds, agreement (per cent) and cosine."""
-        return json.loads(self.figures.read_text(encoding="utf-8"))
+        return read_json(self.figures, dict[str, Any], RunError, "Restore it, or distil again in a new folder.")
 
     def check(self) -> None:
         """Raise an error for what can be seen to be wrong before any work; nothing is written."""

@@ -4,7 +4,6 @@ import re
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from functools import lru_cache
-from itertools import combinations
 
 import numpy as np
 
@@ -14,6 +13,9 @@ from deep_patch_learning.data.dataset import PRESENT
 RARER = 0.2  # a slip is made now and then: the misspelt class has at most this share of the right one's images
 SHORTEST = 5  # letters: below, one letter more or less is often another word (cat, car; boat, bat)
 SHORTEST_FOR_TWO = 8  # letters from which two slips still look like the same word
+LONGEST_FOR_TWO, LONGEST = 32, 128  # letters up to which two slips, and one, are looked for
+MOST_COMMON = 20  # of many names that are alike, those that each of the others is held against
+MOST_PAIRS = 1000  # a finding of so many is read by nobody
 
 
 def names_written_twice(classes: Sequence[str], labels: np.ndarray) -> Iterator[Finding]:
@@ -21,11 +23,13 @@ def names_written_twice(classes: Sequence[str], labels: np.ndarray) -> Iterator[
     present = (labels == PRESENT).sum(0).tolist()
     same: list[Item] = []
     misspelt: list[Item] = []
-    for i, j in _candidates(classes):
+    for i, j in _candidates(classes, present):
+        if len(same) + len(misspelt) >= MOST_PAIRS:
+            break
         rare, often = (i, j) if present[i] <= present[j] else (j, i)
         if spelling(classes[i]) == spelling(classes[j]) or is_plural(classes[i], classes[j]):
             found = same
-        elif present[rare] <= RARER * present[often] and looks_misspelt(classes[i], classes[j]):
+        elif present[rare] <= RARER * present[often] and present[often] and looks_misspelt(classes[i], classes[j]):
             found = misspelt
         else:
             continue
@@ -95,12 +99,45 @@ def edits(one: str, other: str) -> int:
     return row[-1]
 
 
-def _candidates(classes: Sequence[str]) -> Iterator[tuple[int, int]]:
-    """Yield pairs that begin with the same letter and are of about the same length: slips seldom hit the first letter."""
-    by_letter: dict[str, list[int]] = defaultdict(list)
+def _candidates(classes: Sequence[str], present: Sequence[int]) -> Iterator[tuple[int, int]]:
+    """Yield pairs that may be one class written twice; the number of pairs grows with the classes, not with their square.
+
+    Two names a slip or two apart are the same once a letter or two are left out of each (Garbe's symmetric deletions), so that
+    names are looked up by what is left of them. They begin with the same letter: slips seldom hit the first. Where many names
+    share what is left, each is held against the most common ones: a misspelt class is the rarer one.
+    """
+    groups: dict[str | tuple[str, str], list[int]] = defaultdict(list)
     for index, name in enumerate(classes):
-        by_letter[spelling(name)[:1]].append(index)
-    for members in by_letter.values():
-        for i, j in combinations(members, 2):
-            if abs(len(spelling(classes[i])) - len(spelling(classes[j]))) <= 2:
-                yield i, j
+        text = spelling(name)
+        groups[_singular(text)].append(index)
+        numbers = ",".join(re.findall(r"\d+", text))
+        for left in _left_of(text):
+            groups[numbers, left].append(index)
+    seen: set[tuple[int, int]] = set()
+    for members in groups.values():
+        if len(members) == 1:
+            continue
+        for i in sorted(members, key=lambda index: -present[index])[:MOST_COMMON]:
+            for j in members:
+                pair = min(i, j), max(i, j)
+                if i != j and pair not in seen:
+                    seen.add(pair)
+                    yield pair
+
+
+def _left_of(text: str) -> set[str]:
+    """Return a name and what is left of it without one letter, and without two where two slips are allowed; the first stays."""
+    found = {text}
+    if 3 <= len(text) <= LONGEST:
+        once = [text[:i] + text[i + 1 :] for i in range(1, len(text))]
+        found.update(once)
+        if SHORTEST_FOR_TWO <= len(text) <= LONGEST_FOR_TWO:
+            found.update(left[:j] + left[j + 1 :] for i, left in enumerate(once) for j in range(i + 1, len(left)))
+    return found
+
+
+def _singular(text: str) -> str:
+    """Return what a name and its plural have in common: cherry and cherries, box and boxes, glass and glasses."""
+    while text.endswith(("s", "e", "y", "i")):
+        text = text[:-1]
+    return text

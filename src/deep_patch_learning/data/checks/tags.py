@@ -99,8 +99,11 @@ def imbalance(counts: Sequence[ClassCount]) -> Iterator[Finding]:
 def classes_together(images: TaggedImages) -> Iterator[Finding]:
     """Yield findings for pairs of classes that nearly always occur together, and for classes nearly never without another."""
     never_apart, one_way = [], []
-    shown = (images.labels == PRESENT).astype(np.float32)  # (I, C)
-    hidden = (images.labels == ABSENT).astype(np.float32)
+    # of rarer classes nothing is said below: without them (C, C) stays small where there are thousands
+    kept = np.flatnonzero((images.labels == PRESENT).sum(0) >= TOO_FEW)
+    classes, labels = [images.classes[index] for index in kept], images.labels[:, kept]
+    shown = (labels == PRESENT).astype(np.float32)  # (I, C)
+    hidden = (labels == ABSENT).astype(np.float32)
     both = shown.T @ shown  # (C, C): images that show a and b
     apart = shown.T @ hidden  # images that show a and not b
     given = both / np.maximum(both + apart, 1)  # given[a, b] = P(b | a)
@@ -109,9 +112,9 @@ def classes_together(images: TaggedImages) -> Iterator[Finding]:
     enough = both + apart >= ENOUGH_TO_SAY
     mutual = (given >= TOGETHER) & (given.T >= TOGETHER) & (both >= TOO_FEW) & special & special.T
     for a, b in np.argwhere(np.triu(mutual, 1)):
-        never_apart.append(_pair(images.classes, a, b, both, apart))
+        never_apart.append(_pair(classes, a, b, both, apart))
     for a, b in np.argwhere((given >= NEVER_WITHOUT) & enough & special & ~mutual & ~np.eye(len(given), dtype=bool)):
-        one_way.append(_pair(images.classes, a, b, both, apart))
+        one_way.append(_pair(classes, a, b, both, apart))
     if never_apart:
         yield Finding(
             "always_together",

@@ -4,7 +4,7 @@ from collections.abc import Hashable
 from pathlib import Path
 from typing import Any
 
-from deep_patch_learning.common.errors import DataError
+from deep_patch_learning.common.errors import DataError, short
 from deep_patch_learning.data.readers.table import TagRow, TagTable, is_file, locate, parse_json, read_text
 
 _WANTED = "a COCO json with 'images', 'annotations' and 'categories'"
@@ -38,7 +38,7 @@ def load(path: Path) -> dict[str, Any]:
         raise DataError(f"{path}: found a {type(content).__name__}, wanted {_WANTED}. For rows of tags, use .jsonl.")
     for key in ("images", "annotations", "categories"):
         if not isinstance(content.get(key), list):
-            found = ", ".join(map(str, content)) or "nothing"
+            found = ", ".join(list(content)[:10])[:200] or "nothing"
             raise DataError(f"{path}: there is no list '{key}' (found {found}). Wanted {_WANTED}.")
     return content
 
@@ -70,10 +70,12 @@ def reference(
         if image_id in images and category_id in categories:
             return image_id, category_id
     except (KeyError, TypeError):
-        raise DataError(f"{place}: found {str(annotation)[:80]}, wanted 'image_id' and 'category_id'.") from None
+        raise DataError(f"{place}: found {short(annotation)}, wanted 'image_id' and 'category_id'.") from None
     key, value = ("category_id", category_id) if image_id in images else ("image_id", image_id)
     kind = "category" if image_id in images else "image"
-    raise DataError(f"{place}: {key} {value!r} is no {kind} of this file. Add the {kind}, or remove the annotation.")
+    raise DataError(
+        f"{place}: {key} {short(value)} is no {kind} of this file. Add the {kind}, or remove the annotation."
+    )
 
 
 def _by_id(content: dict[str, Any], key: str, wanted: str, path: Path) -> dict[Hashable, str]:
@@ -84,11 +86,11 @@ def _by_id(content: dict[str, Any], key: str, wanted: str, path: Path) -> dict[H
             seen = entry_id in names
         except (KeyError, TypeError):
             place = f"{path}, {key}[{index}]"
-            raise DataError(f"{place}: found {str(entry)[:80]}, wanted 'id' and '{wanted}'.") from None
+            raise DataError(f"{place}: found {short(entry)}, wanted 'id' and '{wanted}'.") from None
         if seen:
-            raise DataError(f"{path}, {key}[{index}]: the id {entry_id!r} is there twice. Give each its own id.")
+            raise DataError(f"{path}, {key}[{index}]: the id {short(entry_id)} is there twice. Give each its own id.")
         if not isinstance(name, str) or not name.strip():
-            raise DataError(f"{path}, {key}[{index}]: '{wanted}' is {name!r}, wanted a name.")
+            raise DataError(f"{path}, {key}[{index}]: '{wanted}' is {short(name)}, wanted a name.")
         names[entry_id] = name.strip()
     return names
 

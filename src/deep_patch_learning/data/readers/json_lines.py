@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from deep_patch_learning.common.errors import DataError
+from deep_patch_learning.common.errors import DataError, short
 from deep_patch_learning.data.readers.table import (
     TagRow,
     TagTable,
@@ -31,7 +31,7 @@ def objects(path: Path) -> Iterator[tuple[int, dict[str, Any]]]:
     for line, text in read_lines(path, _WANTED):
         found = parse_json(text, path, line)
         if not isinstance(found, dict):
-            raise DataError(f"{path}, line {line}: found {text[:40]!r}, wanted {_WANTED}.")
+            raise DataError(f"{path}, line {line}: found {short(text)}, wanted {_WANTED}.")
         yield line, found
 
 
@@ -39,7 +39,9 @@ def image_of(found: dict[str, Any], path: Path, line: int) -> tuple[str, Path]:
     """Return the unique name and the path of the image that one object names."""
     image = found.get("image")
     if not isinstance(image, str) or not image.strip():
-        raise DataError(f"{path}, line {line}: 'image' is {image!r}, wanted the path of an image. Correct the line.")
+        raise DataError(
+            f"{path}, line {line}: 'image' is {short(image)}, wanted the path of an image. Correct the line."
+        )
     return locate(image.strip(), path.parent)
 
 
@@ -56,11 +58,11 @@ def _row(found: dict[str, Any], path: Path, line: int) -> TagRow:
     refuse_both(present, unknown, place)
     split = found.get("split")
     if split is not None and not isinstance(split, str):
-        raise DataError(f"{place}: 'split' is {split!r}, wanted a string such as \"train\". Correct the line.")
+        raise DataError(f"{place}: 'split' is {short(split)}, wanted a string such as \"train\". Correct the line.")
     return TagRow(f"line {line}", name, file, present, unknown, (split or "").strip() or None)
 
 
 def _tags(found: Any, key: str, place: str) -> tuple[str, ...]:
     if not isinstance(found, list) or not all(isinstance(tag, str) for tag in found):
-        raise DataError(f'{place}: \'{key}\' is {found!r}, wanted a list of strings such as ["dog", "sofa"].')
+        raise DataError(f'{place}: \'{key}\' is {short(found)}, wanted a list of strings such as ["dog", "sofa"].')
     return tuple(dict.fromkeys(tag.strip() for tag in found if tag.strip()))

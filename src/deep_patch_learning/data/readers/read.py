@@ -19,6 +19,8 @@ class Kind(Enum):
     FOLDERS = "folder per class"
     JSON_LINES = "JSON lines"
     SHARDS = "shards"
+    LABEL_STUDIO = "Label Studio export"
+    CVAT = "CVAT xml"
 
 
 def _table(kind: Kind, place: Path, voc_split: str | None = None) -> TagTable:
@@ -43,6 +45,14 @@ def _table(kind: Kind, place: Path, voc_split: str | None = None) -> TagTable:
         from deep_patch_learning.data.readers.shards import read_shards
 
         return read_shards(place)
+    if kind is Kind.LABEL_STUDIO:
+        from deep_patch_learning.data.readers.label_studio import read_label_studio
+
+        return read_label_studio(place)
+    if kind is Kind.CVAT:
+        from deep_patch_learning.data.readers.cvat import read_cvat
+
+        return read_cvat(place)
     from deep_patch_learning.data.readers.json_lines import read_json_lines
 
     return read_json_lines(place)
@@ -57,11 +67,11 @@ def read_tags(path: str | Path, split: str | Path | None = None, classes: Sequen
     """Return the images of a data set with their tags: present, absent or unknown.
 
     The kind is recognised from `path`: a VOC folder (or a VOCdevkit with one inside), a COCO json, a CSV, a folder
-    per class, JSON lines, or shards (tars of WebDataset, Parquet tables). `split` is a VOC list (`train`, `val`, ...), a value of
-    the CSV's or JSON lines' `split`,
-    a first-level folder, or, for every kind, a text file with one image name per line; None takes all images
-    (VOC: `trainval` where there is one). `classes` fixes the classes and their order, and a tag outside them raises
-    `DataError`; when None they are all classes of the data set, whatever the split.
+    per class, JSON lines, shards (tars of WebDataset, Parquet tables), or an export of Label Studio or CVAT. `split` is a VOC
+    list (`train`, `val`, ...), a value of the CSV's or JSON lines' `split`, a CVAT subset, a
+    first-level folder, or, for every kind, a text file with one image name per line; None takes all images (VOC: `trainval`
+    where there is one). `classes` fixes the classes and their order, and a tag outside them raises `DataError`; when None they
+    are all classes of the data set, whatever the split.
     """
     kind, place = recognise(path)
     wanted = None if split is None else str(split)
@@ -75,11 +85,18 @@ def read_tags(path: str | Path, split: str | Path | None = None, classes: Sequen
 
 WANTED = (
     "Wanted a VOC folder (with JPEGImages), a COCO .json, a .csv with the header 'image,tags', "
-    "a folder with one folder per class, a .jsonl, or shards (.tar, .parquet)"
+    "a folder with one folder per class, a .jsonl, shards (.tar, .parquet), or a .json of Label Studio or "
+    ".xml of CVAT"
 )
 
 
-_BY_SUFFIX = {".json": Kind.COCO, ".csv": Kind.CSV, ".jsonl": Kind.JSON_LINES, ".ndjson": Kind.JSON_LINES}
+_BY_SUFFIX = {
+    ".json": Kind.COCO,
+    ".csv": Kind.CSV,
+    ".jsonl": Kind.JSON_LINES,
+    ".ndjson": Kind.JSON_LINES,
+    ".xml": Kind.CVAT,
+}
 _SHARDS = (".tar", ".parquet")
 
 
@@ -97,7 +114,18 @@ def recognise(path: str | Path) -> tuple[Kind, Path]:
     if kind is None:
         found = "one image" if path.suffix.lower() in IMAGE_SUFFIXES else f"a file ending in '{path.suffix}'"
         raise DataError(f"{path}: found {found}, which is not a data set. {WANTED}.")
+    if kind is Kind.COCO and _is_list(path):
+        return Kind.LABEL_STUDIO, path
     return kind, path
+
+
+def _is_list(path: Path) -> bool:
+    """Return whether a JSON file holds a list, as Label Studio's does; COCO's is an object."""
+    try:
+        with path.open("rb") as file:
+            return file.read(1000).removeprefix(b"\xef\xbb\xbf").lstrip().startswith(b"[")
+    except OSError:  # its reader says why
+        return False
 
 
 def _recognise_folder(folder: Path) -> tuple[Kind, Path]:

@@ -5,7 +5,8 @@ from pathlib import Path
 
 from deep_patch_learning.common.errors import DataError
 from deep_patch_learning.data.readers.table import TagRow, TagTable, sorted_classes
-from deep_patch_learning.data.shards import TAR, shard_files, tags_in_table, tags_in_tar
+from deep_patch_learning.data.shard_members import TAR
+from deep_patch_learning.data.shards import shard_files, tags_in_table, tags_in_tar
 
 
 def read_shards(place: Path) -> TagTable:

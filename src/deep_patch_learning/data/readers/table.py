@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from deep_patch_learning.common.errors import DataError, did_you_mean
+from deep_patch_learning.common.errors import DataError, did_you_mean, short
 from deep_patch_learning.data.dataset import ABSENT, PRESENT, UNKNOWN, TaggedImages
 
 
@@ -61,6 +61,9 @@ def parse_json(text: str, path: Path, line: int | None = None) -> Any:
         raise DataError(f"{place}: not JSON ({error.msg}). {fix}") from None
     except RecursionError:
         raise DataError(f"{path}: the JSON is nested too deep. Fix the file.") from None
+    except ValueError:  # what Python refuses to convert, since it would take long
+        place = f"{path}" if line is None else f"{path}, line {line}"
+        raise DataError(f"{place}: holds a number of thousands of digits. Fix the file.") from None
     finally:
         if collecting:
             gc.enable()
@@ -176,6 +179,7 @@ def to_images(table: TagTable, split: str | None, classes: Sequence[str] | None,
     """
     if not table.rows:
         raise DataError(f"{table.source}: holds no image. Add at least one.")
+    _refuse_no_text(table)
     _refuse_duplicates(table)
     rows = _in_split(table, split)
     far = [row for row in rows if is_uri(row.name)]
@@ -227,6 +231,24 @@ def _in_split(table: TagTable, split: str | None) -> Sequence[TagRow]:
             raise DataError(f"{file}, line {number}: '{written}' is already on line {seen[name]}. Remove one of them.")
         seen[name] = number
     return [rows[name] for name in seen]
+
+
+def _refuse_no_text(table: TagTable) -> None:
+    """Raise `DataError` for a name or tag that no file can hold: a NUL, or half of a character."""
+    known: set[str] = set()  # tags are few and come often
+    for row in table.rows:
+        for kind, text in (("name", row.name), *(("tag", tag) for tag in (*row.present, *row.unknown))):
+            if text in known or (text.isascii() and "\0" not in text):
+                continue
+            try:
+                wrong = "a NUL character" if "\0" in text else ""
+                text.encode()
+            except UnicodeEncodeError:
+                wrong = "half of a character (a lone surrogate), or bytes that are not UTF-8"
+            if wrong:
+                raise DataError(f"{table.source}, {row.place}: the {kind} {short(text)} holds {wrong}. Rename it.")
+            if kind == "tag":
+                known.add(text)
 
 
 def _refuse_duplicates(table: TagTable) -> None:

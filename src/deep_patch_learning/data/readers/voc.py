@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from xml.etree import ElementTree
 
-from deep_patch_learning.common.errors import DataError
+from deep_patch_learning.common.errors import DataError, short
 from deep_patch_learning.data.dataset import TaggedImages
 from deep_patch_learning.data.images import IMAGE_SUFFIXES
 from deep_patch_learning.data.readers.table import (
@@ -88,8 +88,8 @@ def objects(path: Path) -> list[tuple[str, bool, ElementTree.Element]]:
         root = ElementTree.parse(path).getroot()
     except FileNotFoundError:
         raise DataError(f"{path}: there is no such annotation.{near_file(path)} Add it, or remove the image.") from None
-    except ElementTree.ParseError as error:
-        raise DataError(f"{path}: not XML ({error}). Fix the file.") from None
+    except (ElementTree.ParseError, LookupError, ValueError) as error:  # the last two: an encoding that is not known
+        raise DataError(f"{path}: not XML that can be read ({error}). Save it as XML in UTF-8.") from None
     except OSError as error:
         raise DataError(f"{path}: cannot be read ({error.strerror}). Fix the file.") from None
     found = []
@@ -99,7 +99,7 @@ def objects(path: Path) -> list[tuple[str, bool, ElementTree.Element]]:
         if not name:
             raise DataError(f"{path}, object {number}: it has no name. Add <name>dog</name>.")
         if difficult not in ("0", "1"):
-            raise DataError(f"{path}, object {number}: difficult is '{difficult}', wanted 0 or 1. Correct it.")
+            raise DataError(f"{path}, object {number}: difficult is {short(difficult)}, wanted 0 or 1. Correct it.")
         found.append((name, difficult == "1", element))
     return found
 

@@ -34,7 +34,7 @@ def make_world(
     text = json.dumps(wanted)
     if not settings.exists() and folder.exists() and any(folder.iterdir()):
         raise DataError(f"{folder}: holds files that are not a generated world. Choose a new or empty folder.")
-    if listing.exists() and settings.read_text(encoding="utf-8") == text:
+    if listing.exists() and settings.read_bytes() == text.encode():
         return listing
     (folder / "images").mkdir(parents=True, exist_ok=True)
     listing.unlink(missing_ok=True)  # the listing is written last: where it is, the data set is complete

@@ -26,14 +26,18 @@ EPSILON = 1e-3  # of its batch norms
 
 
 class SameConv(nn.Conv2d):
-    """A convolution that pads as TensorFlow does: the map is divided by the stride and rounded up, the odd row goes last."""
+    """A convolution that pads as TensorFlow does: the map is divided by the stride and rounded up, the odd row goes last.
+
+    Kernels are at least as large as strides.
+    """
 
     def forward(self, maps: Tensor) -> Tensor:
         """Return the convolved maps."""
         padding = []
         sides = zip(maps.shape[:1:-1], self.kernel_size[::-1], self.stride[::-1], self.dilation[::-1], strict=True)
         for size, kernel, stride, dilation in sides:
-            missing = max((-(-size // stride) - 1) * stride + (kernel - 1) * dilation + 1 - size, 0)
+            # what the last window, which begins (size - 1) % stride pixels before the last one, wants beyond it
+            missing = (kernel - 1) * dilation - ((size - 1) % stride if stride > 1 else 0)
             padding += [missing // 2, missing - missing // 2]
         if predicts_on_cpu(maps):
             return self._by_onednn(maps, padding)

@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from deep_patch_learning.common.atomic_files import write_whole
+from deep_patch_learning.common.atomic_files import UnfitError, fitting, parsed, write_whole
 from deep_patch_learning.common.devices import machine_name
 from deep_patch_learning.common.progress import console
 from deep_patch_learning.data.dataset import TaggedImages, limited
@@ -188,11 +188,11 @@ class Experiments:
 def read_measured(path: Path) -> Measured | None:
     """Return what was measured before, or None when there is no such file or it has other fields."""
     try:
-        found = json.loads(path.read_text(encoding="utf-8"))
+        found = fitting(parsed(path.read_bytes()), dict[str, Any])
         return Measured(
             **{"images" if key == "pictures" else key: value for key, value in found.items()}
         )  # an older name
-    except (FileNotFoundError, json.JSONDecodeError, TypeError, AttributeError):
+    except (FileNotFoundError, UnfitError, TypeError):
         return None
 
 

@@ -1,19 +1,20 @@
 """Which lists of VOC are trained and measured on, and in what a row differs from the paper's experiment."""
 
-import json
 from dataclasses import dataclass
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
-from deep_patch_learning.common.errors import DataError
+from deep_patch_learning.common.atomic_files import read_json
+from deep_patch_learning.common.errors import DataError, RunError
 from deep_patch_learning.common.progress import console
 from deep_patch_learning.data.dataset import UNKNOWN, TaggedImages
 from deep_patch_learning.data.readers.read import Kind, recognise
 from deep_patch_learning.recipe.recipe import Recipe
 from deep_patch_learning.recipe.settings import PAPER_SCALES
 from deep_patch_learning.research.reproduce import paper
+from deep_patch_learning.runs.folder import AGAIN
 
 YEARS = {"voc2007": 2007, "voc2012": 2012}
 
@@ -160,7 +161,7 @@ def _file_clause(path: Path) -> str:
     from safetensors import safe_open
 
     about = path.with_name("data.json")  # in the run folder of the weights
-    if about.is_file() and "distilling" in json.loads(about.read_text(encoding="utf-8")):
+    if about.is_file() and "distilling" in read_json(about, dict[str, Any], RunError, AGAIN):
         return "fc6 and fc7 distilled"
     with safe_open(path, "pt") as file:
         names = list(file.keys())

@@ -1,0 +1,101 @@
+"""Tags and boxes that no program writes: each is a `DataError` of one line that names the place, never anything else."""
+
+from pathlib import Path
+
+import pytest
+from PIL import Image
+
+from deep_patch_learning.common.errors import DataError
+from deep_patch_learning.data.readers.read import read_tags
+from deep_patch_learning.data.truth import read_truth
+
+HUNDREDS, THOUSANDS = "1" + "0" * 400, "1" + "0" * 5000
+JSON_LINE = '{"image": "a.jpg", "tags": ["dog"], "boxes": [{"tag": "dog", "box": [0, 0, %s, 5]}]}'
+COCO = (
+    '{"images": [{"id": 1, "file_name": "a.jpg"}], "categories": [{"id": 1, "name": "dog"}], '
+    '"annotations": [{"image_id": %s, "category_id": 1, "bbox": %s}]}'
+)
+NESTED = "[" * 900 + "]" * 900
+
+FILES = {
+    "NUL in a CSV tag": ("t.csv", "image,tags\na.jpg,d\0og\n", "tag 'd\\x00og' holds a NUL"),
+    "NUL in a CSV path": ("t.csv", "image,tags\na\0.jpg,dog\n", "name 'a\\x00.jpg' holds a NUL"),
+    "lone surrogate as tag": (
+        "t.jsonl",
+        '{"image": "a.jpg", "tags": ["\\udfff"]}',
+        "line 1: the tag '\\udfff' holds half",
+    ),
+    "lone surrogate as path": ("t.jsonl", '{"image": "\\ud800.jpg", "tags": ["dog"]}', "name '\\ud800.jpg' holds half"),
+    "lone surrogate as category": ("t.json", (COCO % (1, [0, 0, 1, 1])).replace("dog", "\\ud834"), "holds half"),
+    "tags of thousands of digits": (
+        "t.jsonl",
+        f'{{"image": "a.jpg", "tags": {THOUSANDS}}}',
+        "line 1: holds a number of th",
+    ),
+    "tags of hundreds of digits": ("t.jsonl", f'{{"image": "a.jpg", "tags": {HUNDREDS}}}', "wanted a list of strings"),
+    "corner of 10**400": ("t.jsonl", JSON_LINE % HUNDREDS, r"line 1, boxes[0]: found [0, 0, 1000000000"),
+    "corner of 10**5000": ("t.jsonl", JSON_LINE % THOUSANDS, "holds a number of thousands of digits"),
+    "corner that is beyond any image": ("t.jsonl", JSON_LINE % "1e300", "lies beyond any image"),
+    "box that is text": ("t.jsonl", JSON_LINE.replace("[0, 0, %s, 5]", '"0055"'), "found '0055', wanted a box"),
+    "bbox of 10**400": ("t.json", COCO % (1, f"[0, 0, {HUNDREDS}, 1]"), "annotations[0]: found [0, 0, 10000"),
+    "image id of 10**400": ("t.json", COCO % (HUNDREDS, "[0, 0, 1, 1]"), "image_id 1000000000"),
+    "image id of 10**5000": ("t.json", COCO % (THOUSANDS, "[0, 0, 1, 1]"), "holds a number of thousands of digits"),
+    "nested bbox": ("t.json", COCO % (1, NESTED), "annotations[0]: found [[[[...]]]], wanted a bbox"),
+    "nested tags": ("t.jsonl", f'{{"image": "a.jpg", "tags": {NESTED}}}', "'tags' is [[[[...]]]], wanted"),
+    "nested without end": ("t.json", "[" * 100_000, "nested too deep"),
+}
+
+
+@pytest.mark.parametrize(("name", "text", "said"), FILES.values(), ids=FILES)
+def test_hostile_tag_files(tmp_path: Path, name: str, text: str, said: str) -> None:
+    Image.new("RGB", (16, 12)).save(tmp_path / "a.jpg")
+    path = tmp_path / name
+    path.write_text(text, encoding="utf-8")
+    with pytest.raises(DataError) as caught:
+        read_truth(path, read_tags(path))
+    told = str(caught.value)
+    assert said in told
+    assert told.startswith(str(path))
+    assert "\n" not in told
+    assert len(told) < 400 + 3 * len(str(path))
+
+
+OBJECT = (
+    "<annotation><object><name>dog</name><bndbox><xmin>1</xmin><ymin>1</ymin><xmax>%s</xmax><ymax>9</ymax></bndbox>"
+)
+OBJECT += "</object></annotation>"
+ENTITIES = "".join(
+    f'<!ENTITY {letter} "{f"&{before};" * 20}">' for before, letter in zip("abcdefghi", "bcdefghij", strict=True)
+)
+ANNOTATIONS = {
+    **{
+        f"encoding {name}": (f'<?xml version="1.0" encoding="{name}"?>' + OBJECT % 9, "not XML that can be read")
+        for name in ("x-none", "utf-7", "utf-16", "hex", "idna", "big5", "rot13")
+    },
+    "corner of 10**400": (OBJECT % HUNDREDS, "ends before it begins"),
+    "corner of 10**30": (OBJECT % ("1" + "0" * 30), "lies beyond any image"),
+    "difficult of 5,000 digits": (OBJECT.replace("<bndbox>", f"<difficult>{THOUSANDS}</difficult><bndbox>") % 9, "0 or 1"),
+    "entities that multiply": (
+        f'<!DOCTYPE a [<!ENTITY a "{"a" * 30}">{ENTITIES}]><annotation><object><name>&j;</name></object></annotation>',
+        "amplification",
+    ),
+    "entity of another file": (
+        '<!DOCTYPE a [<!ENTITY a SYSTEM "file:///etc/passwd">]><annotation><object><name>&a;</name></object></annotation>',
+        "undefined entity",
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(("text", "said"), ANNOTATIONS.values(), ids=ANNOTATIONS)
+def test_hostile_annotations(tmp_path: Path, text: str, said: str) -> None:
+    for folder in ("JPEGImages", "Annotations"):
+        (tmp_path / folder).mkdir()
+    Image.new("RGB", (16, 12)).save(tmp_path / "JPEGImages" / "a.jpg")
+    (tmp_path / "Annotations" / "a.xml").write_text(text)
+    with pytest.raises(DataError) as caught:
+        read_truth(tmp_path, read_tags(tmp_path))
+    told = str(caught.value)
+    assert said in told
+    assert str(tmp_path / "Annotations" / "a.xml") in told
+    assert "\n" not in told
+    assert len(told) < 500
