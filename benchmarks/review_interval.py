@@ -72,7 +72,7 @@ def main() -> None:
         figures = {"covered": np.mean(covered), "width": np.mean(widths)}
         figures |= {"covered_classes": np.mean(of_classes), "width_classes": np.mean(class_widths)}
         row = {
-            "images": count,
+            "judged_images": count,
             "of": len(tagged),
             "boxes": round(len(images) * count / len(tagged)),
             "reviews": REVIEWS,

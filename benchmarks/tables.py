@@ -119,6 +119,15 @@ COLUMNS = {
         "layers": "initial weights", "recipe": "recipe", "measured_on": "measured on", "mAP": "mAP", "CorLoc": "CorLoc",
         "detection_mAP": "detection mAP", "recall_at_80": "recall at 80 % precision",
     },
+    "review_simulated": {
+        "recipe": "recipe", "order": "order", "reviewed": "reviewed images", "corrected": "boxes corrected",
+        "accepted": "accepted", "CorLoc_rest_before": "CorLoc of the others, before", "CorLoc_rest": "after",
+        "CorLoc_val": "CorLoc on val", "detection_mAP_val": "detection mAP on val", "seeds": "seeds",
+    },
+    "review_interval": {
+        "judged_images": "judged images", "boxes": "judged boxes", "covered": "covers the truth, % of reviews",
+        "width": "its width, points", "covered_classes": "that of a class covers, %", "width_classes": "its width, points",
+    },
     "own_images": {
         "image_set": "images", "way": "recipe `fast`", "mAP": "mAP", "CorLoc": "CorLoc", "detection_mAP": "detection mAP",
         "recall_at_80": "recall at 80 % precision", "seeds": "seeds",
@@ -188,6 +197,7 @@ SAME = {
     "voc2007_best": ("network", "trained_on", "measured_on"),
     "voc2007_best_parts": ("network", "measured_on"),
     "voc2007_views": ("network", "views"), "world_boxes": ("world", "boxes"), "own_images": ("image_set", "way"),
+    "review_simulated": ("recipe", "order", "reviewed"),
 }  # fmt: skip
 MEASURES = (
     "mAP",
@@ -203,6 +213,12 @@ MEASURES = (
     "recall_of_2",
     "recall_of_3",
     "boxes_per_class",
+    "accepted",
+    "corrected",
+    "CorLoc_rest_before",
+    "CorLoc_rest",
+    "CorLoc_val",
+    "detection_mAP_val",
 )
 
 

@@ -19,6 +19,7 @@ LEVELS = (
     ("cli",),
     ("commands",),
     ("research", "cluster"),
+    ("review",),
     ("report", "labels"),
     ("training",),
     ("inference",),

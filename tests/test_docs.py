@@ -21,6 +21,7 @@ TABLES = {
     "speed.md": 6,
     "results.md": 3,
     "reproduce.md": 4,
+    "review.md": 1,
     "boxes.md": 1,
     "how-it-works.md": 1,
     "labels.md": 2,

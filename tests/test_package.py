@@ -17,6 +17,7 @@ COMMANDS = {
     "predict",
     "evaluate",
     "label",
+    "review",
     "check",
     "report",
     "patches",

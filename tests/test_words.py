@@ -52,7 +52,7 @@ ALLOWED = [
 def files(root: Path) -> list[Path]:
     """Return the text files of source, docs and README."""
     found = [path for folder in ("src", "docs") for path in sorted((root / folder).rglob("*")) if path.is_file()]
-    return [root / "README.md", *(path for path in found if path.suffix in SUFFIXES)]
+    return [root / "README.md", *(path for path in found if path.suffix in SUFFIXES and "vendor" not in path.parts)]
 
 
 def private_words(path: Path, root: Path) -> list[str]:

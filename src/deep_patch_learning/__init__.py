@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from deep_patch_learning.commands.predict import predict
     from deep_patch_learning.commands.report import report
     from deep_patch_learning.commands.reproduce import reproduce
+    from deep_patch_learning.commands.review import review
     from deep_patch_learning.commands.train import Run, train
     from deep_patch_learning.common.errors import DataError, DplError, ModelError, RunError, SettingError, TrainingError
     from deep_patch_learning.data.dataset import TaggedImages
@@ -71,6 +72,7 @@ __all__ = [
     "read_tags",
     "report",
     "reproduce",
+    "review",
     "train",
 ]
 
@@ -86,7 +88,7 @@ _HOME = {
     "load": "inference.loading",
     "read_tags": "data.readers.read",
 }
-_PACKAGES_TOO = ("patches", "report")  # names of a command and of a package
+_PACKAGES_TOO = ("patches", "report", "review")  # names of a command and of a package
 
 
 def __getattr__(name: str) -> Any:

@@ -78,6 +78,7 @@ def test_help_shows_examples_and_every_command_in_the_order_of_use() -> None:
         "calibrate",
         "predict",
         "label",
+        "review",
         "evaluate",
         "report",
         "patches",

@@ -1,11 +1,16 @@
 """`dpl.predict`: a stream of predictions, in order, that says which files are broken."""
 
+import os
+import shutil
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
 
-from deep_patch_learning.commands.predict import predict
+from deep_patch_learning.commands.predict import Outputs, predict
 from deep_patch_learning.common.errors import DataError
+from deep_patch_learning.inference.prediction import Prediction
 
 
 @pytest.fixture
@@ -53,3 +58,71 @@ def test_the_shipped_model_is_the_default(folder: Path) -> None:
     (one,) = predict(str(folder / "a.jpg"), threshold=0.0)
     assert "sofa" in one.classes
     assert len(one.tags) == 20
+
+
+@pytest.mark.parametrize(
+    ("names", "stems"),
+    [
+        (("a.jpg", "a.png", "a_2.jpg"), ["a", "a_3", "a_2"]),
+        (("a_2.jpg", "a.jpg", "b/a.png", "c/a.jpg"), ["a_2", "a", "a_3", "a_4"]),
+        (("A.jpg", "a.png"), ["A", "a_2"]),
+        (("x" * 245 + ".jpg", "x" * 244 + "y.jpg"), ["x" * 200 + "-becad1fd", "x" * 200 + "-4f953aac"]),
+    ],
+)
+def test_every_image_has_outputs_of_its_own(names: tuple[str, ...], stems: list[str], tmp_path: Path) -> None:
+    assert Outputs(tmp_path, [Path(name) for name in names], draw=True).stems == stems
+
+
+def test_what_was_not_written_here_is_never_changed(folder: Path, small_run: Path, tmp_path: Path) -> None:
+    image, out = folder / "a.jpg", tmp_path / "out"
+
+    def again() -> list[Prediction]:
+        return list(predict(image, small_run, out=out, device="cpu"))
+
+    again()
+    again()  # its own files are replaced
+    for name, content in (("a.json", b'{"format": "mine"}'), ("a.png", image.read_bytes())):
+        (out / name).write_bytes(content)
+        with pytest.raises(DataError, match=rf"{name}: is there and was not written by dpl predict"):
+            again()
+        assert (out / name).read_bytes() == content
+        (out / name).unlink()
+        (tmp_path / "mine").write_text("mine")
+        (out / name).symlink_to(tmp_path / "mine")
+        with pytest.raises(DataError, match=f"{name}: is there"):
+            again()
+        assert (tmp_path / "mine").read_text() == "mine"
+        (out / name).unlink()
+
+
+def test_odd_names_end_nothing_and_reach_no_terminal(folder: Path, small_run: Path, tmp_path: Path) -> None:
+    """Names that are not UTF-8, that are very long, or that a terminal would obey, in a terminal that knows ASCII alone."""
+    photo, odd = folder / "a.jpg", tmp_path / "odd"
+    odd.mkdir()
+    names = [b"\xff.jpg", b"x" * 245 + b".jpg", b"\x1b]0;title\x07\x1b[2J.jpg", b"two\nlines.jpg", "ü.jpg".encode()]
+    for name in names:
+        shutil.copyfile(photo, os.path.join(os.fsencode(odd), name))  # noqa: PTH118
+    (odd / "\x1b[31mbroken.jpg").write_text("no image")
+    command = [
+        sys.executable,
+        "-m",
+        "deep_patch_learning",
+        "predict",
+        odd,
+        "--model",
+        small_run,
+        "--out",
+        tmp_path / "o",
+    ]
+    done = subprocess.run(
+        [*command, "--device", "cpu", "--no-draw"],
+        env={**os.environ, "PYTHONIOENCODING": "ascii", "COLUMNS": "10"},
+        capture_output=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    assert not set(done.stdout + done.stderr) & {0x1B, 0x07}
+    assert b"5 images in" in done.stdout
+    assert len(done.stdout.splitlines()) == 6
+    saved = [Prediction.load(file) for file in (tmp_path / "o").iterdir()]
+    assert {os.fsencode(one.source.name) for one in saved} == set(names)

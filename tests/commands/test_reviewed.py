@@ -114,7 +114,7 @@ def test_the_report_shows_how_many_boxes_are_right(
     assert "How many boxes are right" not in plain
     assert "How many boxes are right" in page
     # three of the four judged ones are right: the one that was corrected by a little too
-    assert "75.0" in page
+    assert '<div class="value">75.0</div>' in page
     assert "with 95 % confidence, from 4 of 5 boxes that people judged" in page
 
 

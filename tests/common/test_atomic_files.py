@@ -1,10 +1,14 @@
 """Files written whole or not at all."""
 
+import os
+import signal
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
 
-from deep_patch_learning.common.atomic_files import write_whole, written_whole
+from deep_patch_learning.common.atomic_files import sweep, write_whole, written_whole
 
 
 @pytest.mark.parametrize("content", ["täglich\n", b"\x00\xff"])
@@ -45,3 +49,38 @@ def test_others_may_read_what_a_library_keeps_for_its_owner(tmp_path: Path) -> N
         part.unlink()
         part.touch(mode=0o600)
     assert path.stat().st_mode == usual.stat().st_mode
+
+
+def test_the_longest_name_can_be_written(tmp_path: Path) -> None:
+    path = tmp_path / ("ü" * 125 + ".json")  # 255 bytes, as many as a name may have
+    write_whole(path, "x")
+    assert path.read_text() == "x"
+
+
+def test_an_error_names_the_file_and_not_its_temporary_name(tmp_path: Path) -> None:
+    with pytest.raises(OSError) as found, written_whole(tmp_path / "a.txt"):
+        raise OSError(28, "No space left on device")
+    assert found.value.filename == str(tmp_path / "a.txt")
+
+
+def test_what_a_killed_process_left_is_removed_and_nothing_else(tmp_path: Path) -> None:
+    code = (
+        "import os, signal, sys; from pathlib import Path\n"
+        "from deep_patch_learning.common.atomic_files import written_whole\n"
+        "with written_whole(Path(sys.argv[1])) as part:\n"
+        "    part.write_text('half'); os.kill(os.getpid(), signal.SIGKILL)"
+    )
+    ended = subprocess.run([sys.executable, "-c", code, str(tmp_path / "a.txt")], check=False).returncode
+    assert ended == -signal.SIGKILL
+    (left,) = tmp_path.iterdir()
+    users = [tmp_path / name for name in (".a.txt.12.part", "a.dpl-part", ".hidden")]
+    for user in users:
+        user.write_text("mine")
+    (tmp_path / ".link.3.dpl-part").symlink_to(users[0])
+    with written_whole(tmp_path / "b.txt") as part:
+        part.write_text("being written")
+        sweep(tmp_path)
+        assert part.read_text() == "being written"
+    assert not left.exists()
+    assert {*users, tmp_path / "b.txt"} <= set(tmp_path.iterdir())
+    assert os.readlink(tmp_path / ".link.3.dpl-part") == str(users[0])  # noqa: PTH115

@@ -3,12 +3,17 @@
 import json
 import os
 import platform
+import stat
 import subprocess
 import sys
+import tempfile
+from pathlib import Path
 
 import pytest
 
 from deep_patch_learning.common import devices
+from deep_patch_learning.common.errors import SettingError
+from deep_patch_learning.patches.cache import default_folder
 
 WORK = """
 import json, os, resource, sys
@@ -122,3 +127,45 @@ def test_gaps_between_blocks_are_given_back(settings, given):
     clean |= settings | ({} if given else {"MALLOC_MMAP_MAX_": "0"})
     found = json.loads(subprocess.check_output([sys.executable, "-c", GIVE_BACK], env=clean, text=True))
     assert (found["before"] - found["after"] > 50) == given
+
+
+def test_without_a_usable_home_the_temporary_folder_is_used(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def unknown(_: int) -> None:
+        raise KeyError("no such user")
+
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    monkeypatch.setattr("pwd.getpwuid", unknown)
+    for home in (None, "/dev/null"):  # a container without a user, and a home that is no folder
+        monkeypatch.delenv("HOME") if home is None else monkeypatch.setenv("HOME", home)
+        for name in ("DPL_CACHE", "XDG_CACHE_HOME"):
+            monkeypatch.delenv(name, raising=False)
+        found = default_folder()
+        assert found == tmp_path / f"dpl-{os.getuid()}" / "deep-patch-learning" / "patches"
+        found.mkdir(parents=True, exist_ok=True)
+    assert stat.S_IMODE((tmp_path / f"dpl-{os.getuid()}").stat().st_mode) == 0o700
+    monkeypatch.setenv("HOME", str(tmp_path / "home"))
+    assert default_folder() == tmp_path / "home" / ".cache" / "deep-patch-learning" / "patches"
+    (tmp_path / f"dpl-{os.getuid()}").rename(tmp_path / "other")
+    (tmp_path / f"dpl-{os.getuid()}").symlink_to(tmp_path / "other")  # not a folder of ours
+    monkeypatch.setenv("HOME", "/dev/null")
+    assert not default_folder().is_relative_to(tmp_path / f"dpl-{os.getuid()}")
+
+
+def test_numba_keeps_its_files_where_the_package_may_not_be_written(tmp_path: Path) -> None:
+    code = (
+        "from deep_patch_learning.common import devices; devices._numba_has_a_folder = lambda: False\n"
+        "from deep_patch_learning.patches.selective_search import segmentation\n"
+        "from numba import config; print(config.CACHE_DIR)"
+    )
+    env = {**os.environ, "HOME": "/dev/null", "TMPDIR": str(tmp_path)}
+    found = subprocess.run([sys.executable, "-c", code], env=env, capture_output=True, text=True, check=True)
+    assert Path(found.stdout.splitlines()[-1]) == tmp_path / f"dpl-{os.getuid()}" / "numba"
+    assert "home folder may not be written to" in " ".join(found.stderr.split())
+
+
+def test_more_devices_than_there_are_start_nothing() -> None:
+    devices.check_device_count(2, "cpu")
+    with pytest.raises(SettingError, match="--devices 99999: this machine has cores for"):
+        devices.check_device_count(99_999, "cpu")

@@ -110,6 +110,32 @@ def test_cvat_by_its_schema(odd: tuple, written: dict, tmp_path: Path) -> None:
             assert opened.size == (int(image.get("width", 0)), int(image.get("height", 0)))
 
 
+def test_cvat_by_datumaro(odd: tuple, written: dict, tmp_path: Path) -> None:
+    datumaro = pytest.importorskip(
+        "datumaro", reason="needs datumaro, in an environment of its own: pip install datumaro"
+    )
+    read = datumaro.Dataset.import_from(str(written_as("cvat", odd, tmp_path)), "cvat")
+    assert [label.name for label in read.categories()[datumaro.AnnotationType.label]] == list(CLASSES)
+    found = {item.id: item.annotations for item in read}
+    assert len(found) == len(written)
+    for name, wanted in written.items():
+        boxes = [one for one in found[Path(name).with_suffix("").as_posix()] if isinstance(one, datumaro.Bbox)]
+        rows = [(one.points, CLASSES[one.label], float(one.attributes["score"])) for one in boxes]
+        same(rows, wanted, pixels=0.006)
+
+
+def test_fiftyone_by_its_importer(odd: tuple, written: dict, tmp_path: Path) -> None:
+    data = pytest.importorskip(
+        "fiftyone.utils.data", reason="needs fiftyone, which brings a database: pip install fiftyone"
+    )
+    folder = written_as("fiftyone", odd, tmp_path)
+    with data.FiftyOneImageDetectionDatasetImporter(dataset_dir=str(folder)) as importer:
+        found = {Path(path).name: detections for path, _, detections in importer}
+    assert len(found) == len(written)
+    labels = sorted(one.label for detections in found.values() if detections for one in detections.detections)
+    assert labels == sorted(CLASSES[index] for wanted in written.values() for _, index, _ in wanted)
+
+
 def test_fiftyone_by_its_schema(odd: tuple, written: dict, tmp_path: Path) -> None:
     # https://docs.voxel51.com: FiftyOneImageDetectionDataset and FiftyOneImageClassificationDataset
     folder = written_as("fiftyone", odd, tmp_path)

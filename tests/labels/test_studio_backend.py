@@ -246,3 +246,37 @@ def test_the_command_serves_until_it_is_stopped(small_run: Path, small_world: Pa
     finally:
         process.terminate()
         process.communicate(timeout=60)
+
+
+def test_a_real_label_studio_connects_and_shows_predictions(small_world: Path) -> None:
+    """Against a Label Studio that runs with USE_DEFAULT_BANNED_SUBNETS=false."""
+    if not os.environ.get("LABEL_STUDIO_URL"):
+        pytest.skip("needs a running Label Studio: set LABEL_STUDIO_URL, and LABEL_STUDIO_TOKEN to an access token")
+    loaded, folder = dpl.load(device="cpu"), small_world.parent
+    server, thread, address = serve(backend_app(Backend(loaded, folder, "shipped")))
+    token = {"Authorization": f"Token {os.environ['LABEL_STUDIO_TOKEN']}"}
+    with httpx.Client(base_url=os.environ["LABEL_STUDIO_URL"], headers=token, timeout=120) as studio:
+
+        def ask_studio(path: str, **content: object) -> dict:
+            found = studio.post(path, json=content)
+            assert found.status_code in (200, 201), found.text
+            return found.json()
+
+        project = ask_studio("/api/projects", title="dpl", label_config=PAGE)["id"]
+        connected = ask_studio("/api/ml", project=project, url=address, title="dpl")
+        assert (connected["state"], connected["model_version"]) == ("CO", "shipped")
+        file = folder / "images" / "500000.jpg"
+        inside = "data:image/jpeg;base64," + base64.b64encode(file.read_bytes()).decode()
+        studio.post(f"/api/projects/{project}/import", json=[{"data": {"picture": inside}}]).raise_for_status()
+        everything = {"selectedItems": {"all": True, "excluded": []}, "project": str(project)}
+        ask_studio(f"/api/dm/actions?id=retrieve_tasks_predictions&project={project}", **everything)
+        tasks = studio.get(f"/api/tasks?project={project}").json()
+        (one,) = tasks["tasks"] if isinstance(tasks, dict) else tasks
+        (shown,) = studio.get(f"/api/tasks/{one['id']}").json()["predictions"]
+        wanted = loaded.predict(file).boxes
+        assert shown["model_version"] == "shipped"
+        known = [box.tag for box in wanted if box.tag in ("bird", "bus", "boat", "car")]
+        assert len([one for one in shown["result"] if one["type"] == "rectanglelabels"]) == len(known)
+        studio.delete(f"/api/projects/{project}")
+    server.should_exit = True
+    thread.join(20)

@@ -15,6 +15,7 @@ import numpy as np
 import pytest
 from PIL import Image
 
+from deep_patch_learning.common import atomic_files
 from deep_patch_learning.common.errors import DataError
 from deep_patch_learning.data.dataset import TaggedImages
 from deep_patch_learning.inference.prediction import Prediction
@@ -142,7 +143,7 @@ def test_an_end_in_the_middle_leaves_nothing(
 
     def fail(path: Path, *content: object, **ways: object) -> int:
         calls.append(path)
-        if len(calls) == (1 if format in ("coco", "label-studio", "parquet") else 4):
+        if len(calls) == (4 if format in ("voc", "yolo") else 1):
             write_bytes(path, b"half")
             raise error
         return write_bytes(path, str(content[0]).encode())
@@ -157,19 +158,24 @@ def test_an_end_in_the_middle_leaves_nothing(
         assert str(caught.value).endswith("(No space left on device). Make room, or give another folder with --out.")
 
 
+@pytest.mark.parametrize("in_one_step", [True, False])
 def test_labels_that_stood_there_come_back_when_the_last_step_fails(
-    odd: tuple, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    odd: tuple, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, in_one_step: bool
 ) -> None:
     folder = tmp_path / "out"
     write_labels(odd[1], odd[0], LabelTarget(folder, "coco"))
     before, rename = state(folder), Path.rename
 
     def fail(path: Path, target: Path) -> Path:
-        if path.name.endswith(".partial"):
+        if path.name.endswith(".dpl-part"):
             raise KeyboardInterrupt
         return rename(path, target)
 
     monkeypatch.setattr(Path, "rename", fail)
+    if in_one_step:
+        monkeypatch.setattr(atomic_files, "_exchange", lambda part, folder: fail(part, folder))
+    else:
+        monkeypatch.setattr(atomic_files, "_in_one_step", lambda part, folder: False)
     with pytest.raises(KeyboardInterrupt):
         write_labels(odd[1], odd[0], LabelTarget(folder, "voc"))
     assert state(folder) == before
@@ -201,7 +207,40 @@ def test_a_folder_without_permission(odd: tuple, tmp_path: Path, monkeypatch: py
     assert list(closed.iterdir()) == []
 
 
-def test_a_killed_process_leaves_no_folder_of_that_name(tmp_path: Path) -> None:
+KILLED_AT_A_RENAME = """
+import os, signal, sys
+from pathlib import Path
+from deep_patch_learning.common import atomic_files
+
+left = int(sys.argv[2])
+def hook(event, arguments):
+    global left
+    left -= event == "os.rename"
+    if left == 0 and event == "os.rename":
+        os.kill(os.getpid(), signal.SIGKILL)
+if sys.argv[3] == "renames":
+    atomic_files._in_one_step = lambda part, folder: False
+sys.addaudithook(hook)
+with atomic_files.folder_written_whole(Path(sys.argv[1])) as partial:
+    (partial / "labels").write_text("new")
+"""
+
+
+@pytest.mark.parametrize("way", ["in one step", "renames"])
+@pytest.mark.parametrize("at", [1, 2, 3, 4])
+def test_a_kill_at_any_rename_leaves_the_old_labels_or_the_new_ones(tmp_path: Path, at: int, way: str) -> None:
+    folder = tmp_path / "out"
+    folder.mkdir()
+    (folder / "labels").write_text("old")
+    subprocess.run([sys.executable, "-c", KILLED_AT_A_RENAME, str(folder), str(at), way], check=False)
+    if way == "in one step" and sys.platform == "linux":
+        assert (folder / "labels").read_text() == "new"  # no rename of its own to be killed at
+    atomic_files.sweep(tmp_path, "out")
+    assert (folder / "labels").read_text() in ("old", "new")
+    assert [path.name for path in tmp_path.iterdir()] == ["out"]
+
+
+def test_a_killed_process_leaves_no_folder_of_that_name_and_the_next_removes_what_it_left(tmp_path: Path) -> None:
     code = (
         "import os, signal, sys; from pathlib import Path; from deep_patch_learning.labels.write import _whole\n"
         "with _whole(Path(sys.argv[1])) as partial:\n"
@@ -209,7 +248,13 @@ def test_a_killed_process_leaves_no_folder_of_that_name(tmp_path: Path) -> None:
     )
     subprocess.run([sys.executable, "-c", code, str(tmp_path / "out")], check=False)
     assert not (tmp_path / "out").exists()
-    assert all(path.name.startswith(".out.") for path in tmp_path.iterdir())
+    (left,) = tmp_path.iterdir()
+    others = tmp_path / ".other.1.dpl-part", tmp_path / ".out.1.partial"  # of other labels, and a user's
+    for other in others:
+        other.mkdir()
+    LabelTarget(tmp_path / "out", "coco").check()
+    assert not left.exists()
+    assert all(other.exists() for other in others)
 
 
 def test_bad_names(odd: tuple, tmp_path: Path) -> None:
@@ -264,3 +309,13 @@ def test_the_quoted_messages_are_real(odd: tuple, tmp_path: Path, monkeypatch: p
     messages.append(str(caught.value))
     messages.append(str(write._cannot_be_written(Path("labels"), OSError(errno.ENOSPC, os.strerror(errno.ENOSPC)))))
     assert all(message in page for message in messages)
+
+
+@pytest.mark.parametrize("format", FORMATS)
+def test_a_class_that_a_format_cannot_hold_is_named_before_the_first_prediction(tmp_path: Path, format: str) -> None:
+    target = LabelTarget(tmp_path / "out", format)
+    if format in ("voc", "label-studio"):
+        with pytest.raises(DataError, match="XML cannot hold that name"):
+            target.check(["bus", "a\x1fb"])
+    else:
+        target.check(["bus", "a\x1fb"])

@@ -119,3 +119,25 @@ def test_bad_command_line(arguments: tuple, words: str) -> None:
     with pytest.raises(SettingError) as caught:
         choose(*arguments)
     assert words in str(caught.value)
+
+
+def test_any_text_can_be_read_back() -> None:
+    for name in ("a\x00b", "\x1b[31m", "tab\there", 'quote " and \\', "line\nbreak", "\x7f", "père", "\U0001f600"):
+        recipe = Recipe.of(name)
+        assert Recipe.from_toml(recipe.to_toml()) == recipe
+    with pytest.raises(SettingError, match="not UTF-8"):
+        Recipe().replace(name="a\udcff")
+
+
+@pytest.mark.parametrize(
+    ("settings", "words"),
+    [
+        ({"head_bias": 1e308}, "head_bias = 1e\\+308; it must be a number of at most"),
+        ({"learning_rate": 1e300}, "at most 1e\\+30"),
+        ({"seed": 10**22}, "below 2 to the power of 63"),
+        ({"scales": (100_000,)}, "none may be above 16384"),
+    ],
+)
+def test_absurd_numbers(settings: dict, words: str) -> None:
+    with pytest.raises(SettingError, match=words):
+        Recipe().replace(**settings)

@@ -81,6 +81,11 @@ def test_a_box_that_is_rejected_for_one_class_may_be_of_another() -> None:
     assert targets.classes[0, 0] == DOG
 
 
+def test_a_rejected_box_beside_an_exact_one_of_its_class_takes_nothing_from_it() -> None:
+    _, targets = targets_of(said([LEFT], [CAT], [[0, 0, 40, 36]], [CAT]), CAT_LEFT, (True, True))
+    assert targets.classes[0].tolist() == [CAT, DOG, BACK, BACK, CAT, CAT]
+
+
 def test_of_an_image_that_is_done_all_the_rest_is_background() -> None:
     _, open_targets = targets_of(said([LEFT], [CAT]), CAT_LEFT, (True, True))
     assert open_targets.weights[0, 3] == 0

@@ -3,6 +3,7 @@
 import json
 import os
 import random
+import re
 import signal
 import subprocess
 import sys
@@ -21,8 +22,9 @@ from deep_patch_learning.patches.prepare import Prepared, prepare
 from deep_patch_learning.recipe.build import recipe_optimiser, recipe_patches
 from deep_patch_learning.recipe.presets import paper
 from deep_patch_learning.recipe.recipe import Recipe
-from deep_patch_learning.runs.checkpoint import read_checkpoint
+from deep_patch_learning.runs.checkpoint import read_checkpoint, restore_network
 from deep_patch_learning.runs.folder import RunFolder
+from deep_patch_learning.training.fit import train_prepared
 
 
 def same_weights(first: Path, second: Path) -> bool:
@@ -366,7 +368,7 @@ def test_a_folder_with_other_files_is_left_alone(
     tmp_path: Path, small_recipe: Recipe, small_prepared: Prepared
 ) -> None:
     (tmp_path / "thesis.tex").write_text("years of work")
-    with pytest.raises(RunError, match="holds other files and no run"):
+    with pytest.raises(RunError, match=r"holds other files \(thesis\.tex\) and no run"):
         RunFolder(tmp_path).begin(small_recipe, small_prepared.images, {})
     assert [p.name for p in tmp_path.iterdir()] == ["thesis.tex"]
     with pytest.raises(RunError, match="is a file"):
@@ -394,8 +396,59 @@ def test_weights_that_are_not_finite_are_never_saved(
 
 def test_two_trainings_in_one_folder(small_prepared: Prepared, small_recipe: Recipe, tmp_path: Path) -> None:
     made = trainer(small_prepared, small_recipe, tmp_path / "run")
-    with made.run.locked(), pytest.raises(RunError, match="another process is training there"):
+    with RunFolder(tmp_path / "run").locked(), pytest.raises(RunError, match="another process is training there"):
         made.fit()
+
+
+def test_a_second_training_leaves_the_log_of_the_first(
+    small_prepared: Prepared, small_recipe: Recipe, tmp_path: Path
+) -> None:
+    first = trainer(small_prepared, small_recipe, tmp_path / "run")
+    with first.run.locked():
+        first.run.append_log({"step": 10, "samples": 40, "loss": 1.0})  # no checkpoint is that far
+        with pytest.raises(RunError, match="another process is training there"):
+            train_prepared(small_prepared, small_recipe, tmp_path / "run", device="cpu")
+        assert [entry["step"] for entry in first.run.read_log()] == [10]
+
+
+def test_a_run_killed_in_its_first_writes_begins_again(
+    small_prepared: Prepared, small_recipe: Recipe, tmp_path: Path
+) -> None:
+    images, left = small_prepared.images, []
+    for at in range(1, 5):
+        out = tmp_path / f"{at}"
+        process = os.fork()
+        if not process:
+            renames = []
+
+            def kill_at_a_rename(event: str, _: tuple, renames: list[str] = renames, at: int = at) -> None:
+                renames += [event] * (event == "os.rename")
+                if event == "os.rename" and len(renames) == at:
+                    os.kill(os.getpid(), signal.SIGKILL)
+
+            sys.addaudithook(kill_at_a_rename)
+            RunFolder(out).begin(small_recipe, images, {}, images)
+            os._exit(0)
+        assert os.waitpid(process, 0)[1] == signal.SIGKILL
+        left.append(len(list(out.iterdir())))
+        with RunFolder(out).locked():
+            RunFolder(out).begin(small_recipe, images, {}, images)
+        names = {path.name for path in out.iterdir()}
+        assert names == {".lock", "config.toml", "data.json", "held_out_images.json", "versions.json"}
+    assert left == [1, 2, 3, 4]  # a temporary file, and what was whole before it
+
+
+@pytest.mark.parametrize(
+    ("name", "content"),
+    [("data.json", '{"mine": 1}'), ("versions.json", "[]"), (".lock", "mine"), ("held_out_images.json", "{}")],
+)
+def test_a_users_files_are_no_beginning_of_a_run(
+    small_prepared: Prepared, small_recipe: Recipe, tmp_path: Path, name: str, content: str
+) -> None:
+    (tmp_path / name).write_text(content)
+    with pytest.raises(RunError, match=rf"holds other files \({re.escape(name)}\) and no run"):
+        train_prepared(small_prepared, small_recipe, tmp_path, device="cpu")
+    assert [path.read_text() for path in tmp_path.iterdir()] == [content]
 
 
 def test_images_of_extreme_shape_can_be_trained_on(small_prepared: Prepared, tmp_path: Path) -> None:
@@ -499,3 +552,23 @@ def test_filled_layers_are_listed_in_the_run(small_run: Path) -> None:
     assert listed["source"] == "shipped"
     assert "backbone.body.0" in listed["filled"]
     assert "discovery.patch_classifier" in listed["new"]
+
+
+def test_equal_states_are_equal_files(
+    small_run: Path, small_prepared: Prepared, small_recipe: Recipe, tmp_path: Path
+) -> None:
+    made = trainer(small_prepared, small_recipe, tmp_path / "run")
+    contents = set()
+    for _ in range(6):  # by chance two keys have the same order half of the time
+        made.save()
+        contents.add(made.run.checkpoint.read_bytes())
+    assert len(contents) == 1
+
+
+def test_weights_of_another_network_are_named_in_one_line(small_run: Path, tmp_path: Path) -> None:
+    network, path = torch.nn.Linear(2, 3), tmp_path / "weights.safetensors"
+    with pytest.raises(RunError) as found:
+        restore_network(network, {"network.weight": torch.ones(4, 4), "network.bias": torch.ones(4)}, path)
+    assert "size mismatch for weight" in str(found.value)
+    assert "(2 differences in all)" in str(found.value)
+    assert "\n" not in str(found.value)

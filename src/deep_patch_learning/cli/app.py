@@ -1,10 +1,14 @@
 """The command `dpl`: each command reads its options, calls the function of its name in `commands/` and shows the result."""
 
+import io
 import json
 import os
 import re
+import signal
 import sys
 import tempfile
+import warnings
+from contextlib import suppress
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -46,7 +50,9 @@ from deep_patch_learning.cli.options import (
 )
 from deep_patch_learning.cli.training import research, training
 from deep_patch_learning.common.devices import keep_memory
-from deep_patch_learning.common.errors import DplError, SettingError, did_you_mean
+from deep_patch_learning.common.errors import DplError, SettingError, did_you_mean, in_one_line
+
+STOPPED = "dpl: stopped. What is written is whole; repeat the command to go on."
 
 
 class Commands(TyperGroup):
@@ -70,6 +76,12 @@ class Commands(TyperGroup):
             option = max(error.param.opts, key=len) if error.param is not None else "choice"
             hint = did_you_mean(wrong[1], re.findall(r"'(.*?)'", wrong[2]))
             raise SettingError(f"{option} {wrong[1]}: not known.{hint}") from None
+        except KeyboardInterrupt:
+            print(STOPPED, file=sys.stderr)
+            raise
+        except BrokenPipeError:  # such as `dpl predict photos | head`: end as other programs do
+            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # nothing is left to be flushed
+            sys.exit(128 + signal.SIGPIPE)
 
 
 app = typer.Typer(
@@ -294,6 +306,60 @@ def label(
 
 @app.command(
     epilog=example(
+        "dpl review photos.csv --model runs/photos",
+        "dpl review labels/annotations/instances_train.json",
+        "dpl review runs/photos/review.sqlite --host 0.0.0.0",
+    )
+)
+def review(
+    data: Annotated[
+        Path, typer.Argument(help="A tagged data set; or a COCO json, a folder of dpl label, or a store to go on with.")
+    ],
+    model: RunOrShipped = None,
+    store: Annotated[
+        Path | None,
+        typer.Option(help="Where the review is kept.", show_default="review.sqlite beside the run or labels"),
+    ] = None,
+    port: Annotated[
+        int | None,
+        typer.Option(min=0, max=65535, help="Where the page is served.", show_default="the first free from 8765"),
+    ] = None,
+    host: Annotated[
+        str, typer.Option(help="The address. Others than this machine's own need the token.")
+    ] = "127.0.0.1",
+    token: Annotated[
+        str | None, typer.Option(help="What the link must hold.", show_default="made where it is needed")
+    ] = None,
+    browser: Annotated[bool, typer.Option("--open", help="Open the page in a browser.")] = False,
+    follow_links: Annotated[
+        bool, typer.Option("--follow-links", help="Images may be links out of the data's folder.", rich_help_panel=DATA)
+    ] = False,
+    device: Device = DeviceName.AUTO,
+    split: Split = None,
+    limit: Limit = None,
+    workers: Workers = None,
+) -> None:
+    """Open a page to accept, correct and draw boxes; it says how many are right."""
+    from deep_patch_learning.commands.review import review as command
+
+    command(
+        data,
+        model,
+        store=store,
+        split=split,
+        host=host,
+        port=port,
+        token=token,
+        browser=browser,
+        follow_links=follow_links,
+        limit=limit,
+        device=device,
+        workers=workers,
+    )
+
+
+@app.command(
+    epilog=example(
         "dpl evaluate VOC2007 --model runs/voc --split val", "dpl evaluate photos.csv --model runs/photos --json"
     )
 )
@@ -460,21 +526,26 @@ def main() -> None:
     keep_memory()
     # torch's threads spin while they wait for each other, which costs dearly when another program wants the core: spin less
     os.environ.setdefault("GOMP_SPINCOUNT", "10000")
+    warnings.filterwarnings("ignore", "Image size .* exceeds limit")  # Pillow's; ours is an error
+    for stream in (sys.stdout, sys.stderr):  # a name that the terminal's letters cannot show ends no command
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors="backslashreplace")
+    with suppress(ValueError):  # not the main thread
+        signal.signal(signal.SIGTERM, _ended)  # so that what is half-written is removed
     _only_the_first_speaks()
     try:
         app()
-    except DplError as error:
-        print(f"dpl: {error}", file=sys.stderr)
+    except (DplError, OSError, MemoryError, RuntimeError) as error:
+        said = in_one_line(error)
+        if said is None:
+            raise
+        print(f"dpl: {said}", file=sys.stderr)
         sys.exit(2)
-    except OSError as error:
-        print(
-            f"dpl: {error.filename or 'a file'}: {error.strerror or error}. Check the path and its permissions.",
-            file=sys.stderr,
-        )
-        sys.exit(2)
-    except KeyboardInterrupt:
-        print("dpl: stopped.", file=sys.stderr)
-        sys.exit(130)
+
+
+def _ended(*_: Any) -> None:
+    print(STOPPED, file=sys.stderr)
+    sys.exit(128 + signal.SIGTERM)
 
 
 if __name__ == "__main__":

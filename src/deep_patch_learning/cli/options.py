@@ -287,6 +287,8 @@ def scale_numbers(text: str | None) -> tuple[int, ...] | None:
         raise SettingError(f"--scales {text}: wanted whole numbers with commas, such as 480,688,1200.") from None
     if min(numbers) < 16:
         raise SettingError(f"--scales {text}: none may be below 16 pixels.")
+    if max(numbers) > 16_384:
+        raise SettingError(f"--scales {text}: none may be above 16384 pixels.")
     return numbers
 
 

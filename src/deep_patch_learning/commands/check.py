@@ -10,7 +10,7 @@ from rich.table import Table
 from rich.text import Text
 
 from deep_patch_learning.common.errors import DataError
-from deep_patch_learning.common.progress import bar
+from deep_patch_learning.common.progress import NARROWEST, SafeConsole, bar
 from deep_patch_learning.data.checks import check as checks
 from deep_patch_learning.data.checks.findings import CheckReport, ClassCount, Finding, Severity, worst_first
 from deep_patch_learning.data.dataset import TaggedImages
@@ -94,7 +94,7 @@ _STYLES = {Severity.STOPS: "bold red", Severity.HURTS: "yellow", Severity.WORTH_
 
 def show(report: CheckReport, title: str) -> None:
     """Print the table, the findings and the verdict on standard output."""
-    out = Console(highlight=False, markup=False)
+    out = SafeConsole(NARROWEST, highlight=False, markup=False)
     out.print(f"{title}: {report.images:,} images, {len(report.classes):,} classes", soft_wrap=True)
     out.print(_table(report.classes))
     if len(report.classes) > ROWS:

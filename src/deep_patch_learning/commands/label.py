@@ -84,6 +84,7 @@ def label(
     if not _finds_boxes(model):
         raise RunError(f"{_name(model)}: only classifies and finds no boxes. Train one with --heads both or discovery.")
     loaded = as_model(model, options.get("device", "auto"), options.get("patches"))
+    target.check(loaded.classes)
     if rule.precision is not None:
         loaded = TrustingModel.of(loaded)
     images = limited(read_tags(data, split, classes=loaded.classes), options.get("limit"))

@@ -1,16 +1,21 @@
 """`dpl predict`: images or folders of them -> tags and boxes, one image after the other, as JSON and as drawn images."""
 
+import hashlib
+import os
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
+from PIL.PngImagePlugin import PngInfo
+
+from deep_patch_learning.common.atomic_files import shortened, sweep, written_whole
 from deep_patch_learning.common.errors import DataError
-from deep_patch_learning.common.progress import bar, console
+from deep_patch_learning.common.progress import bar, console, plain
 from deep_patch_learning.common.progress import out as stdout
 from deep_patch_learning.data.images import image_files
 from deep_patch_learning.inference.loading import ModelOrRun, as_model
 from deep_patch_learning.inference.model import Model
-from deep_patch_learning.inference.prediction import Prediction
+from deep_patch_learning.inference.prediction import FORMAT, Prediction
 from deep_patch_learning.inference.stream import predict_files
 
 
@@ -69,7 +74,10 @@ def predict(
 
 
 class Outputs:
-    """The folder that NAME.json and NAME.png of each prediction go to; it is checked before anything is predicted."""
+    """The folder that NAME.json and NAME.png of each prediction go to; it is checked before anything is predicted.
+
+    Files of that name that were written here before are replaced, others never.
+    """
 
     def __init__(self, folder: Path, files: Sequence[Path], draw: bool) -> None:
         self.folder, self.draw = folder, draw
@@ -79,32 +87,75 @@ class Outputs:
             raise DataError(
                 f"{folder}: cannot be written to ({error.strerror}). Give another folder with --out."
             ) from None
+        sweep(folder)
         self.stems = _stems(files)
         inputs = {file.resolve() for file in files}
         for stem in self.stems:
-            if (folder / f"{stem}.png").resolve() in inputs:
-                raise DataError(
-                    f"{folder / stem}.png: is one of the images and would be written over. Give another --out."
-                )
+            for path in (folder / f"{stem}.json", folder / f"{stem}.png")[: 2 if draw else 1]:
+                if path.resolve() in inputs:
+                    raise DataError(f"{path}: is one of the images and would be written over. Give another --out.")
+                if os.path.lexists(path) and not _is_ours(path):
+                    raise DataError(f"{path}: is there and was not written by dpl predict. Give another --out.")
 
     def write(self, index: int, prediction: Prediction) -> None:
         """Write the prediction of the file at this place."""
         prediction.save(self.folder / f"{self.stems[index]}.json")
         if self.draw:
-            prediction.draw().save(self.folder / f"{self.stems[index]}.png")
+            drawn = prediction.draw()
+            with written_whole(self.folder / f"{self.stems[index]}.png") as part:
+                drawn.save(part, "PNG", pnginfo=_mark())
 
 
 def _stems(files: Sequence[Path]) -> list[str]:
-    """Return a name of its own for each file's outputs: its stem, with a number where several files share it."""
-    seen: Counter[str] = Counter()
-    stems = []
-    for file in files:
-        seen[file.stem] += 1
-        stems.append(file.stem if seen[file.stem] == 1 else f"{file.stem}_{seen[file.stem]}")
+    """Return a name of its own for each file's outputs: its stem, with a number where another file has that name.
+
+    The first file of a stem has it alone, so that no number makes the name of another file. Names that differ in case alone
+    count as one, as some systems take them.
+    """
+    stems = [_short(file.stem) for file in files]
+    taken = {stem.casefold() for stem in stems}
+    seen: set[str] = set()
+    numbers: Counter[str] = Counter()
+    for place, stem in enumerate(stems):
+        key, found = stem.casefold(), stem
+        if key in seen:
+            while found.casefold() in taken:
+                numbers[key] += 1
+                found = f"{stem}_{numbers[key] + 1}"
+            taken.add(found.casefold())
+        seen.add(key)
+        stems[place] = found
     return stems
+
+
+def _short(stem: str) -> str:
+    """Return the stem, or where it leaves no room for a suffix its beginning with a digest of all."""
+    if stem == shortened(stem):
+        return stem
+    return f"{shortened(stem)}-{hashlib.sha256(os.fsencode(stem)).hexdigest()[:8]}"
+
+
+_SOFTWARE = "dpl predict"  # under the key Software of each drawn PNG
+
+
+def _mark() -> PngInfo:
+    mark = PngInfo()
+    mark.add_text("Software", _SOFTWARE)
+    return mark
+
+
+def _is_ours(path: Path) -> bool:
+    """Return whether a file was written by an earlier prediction; a link never was."""
+    if path.is_symlink() or not path.is_file():
+        return False
+    with path.open("rb") as file:
+        start = file.read(200)
+    if path.suffix == ".json":
+        return start.startswith(f'{{"format": "{FORMAT}"'.encode())
+    return start.startswith(b"\x89PNG") and f"tEXtSoftware\0{_SOFTWARE}".encode() in start
 
 
 def show(prediction: Prediction) -> None:
     """Print the tags of one image in one line."""
     tags = ", ".join(f"{tag.name} {tag.probability:.2f}" for tag in prediction.tags) or "nothing sure"
-    stdout.print(f"{prediction.name}: {tags}", markup=False)
+    stdout.print(f"{plain(prediction.name)}: {tags}", markup=False, soft_wrap=True)

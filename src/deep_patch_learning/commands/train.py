@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from deep_patch_learning.common.devices import usable_device
+from deep_patch_learning.common.devices import check_device_count, usable_device
 from deep_patch_learning.common.errors import SettingError
 from deep_patch_learning.common.progress import console
 from deep_patch_learning.data.checks.names import names_written_twice
@@ -114,6 +114,7 @@ def train(
     # what can fail at once fails before an hour of patches
     check_source(chosen.model.weights)
     usable_device(device)
+    check_device_count(options.devices, device)
     _check_pseudo_boxes(chosen, run, options)
     _check_rounds(chosen, options)
     val_split, val_share = (None, val) if isinstance(val, float) else (val, None)

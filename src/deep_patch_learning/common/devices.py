@@ -4,10 +4,15 @@ import ctypes
 import os
 import platform
 import sys
+import tempfile
+from functools import cache
+from pathlib import Path
+from typing import Any
 
 from deep_patch_learning.common.errors import SettingError, did_you_mean
 
 DEVICES = ("auto", "cpu", "cuda", "mps")
+FEW = 4  # processes that may share a core
 
 
 def usable_device(name: str) -> str:
@@ -24,6 +29,72 @@ def usable_device(name: str) -> str:
     return name
 
 
+def check_device_count(wanted: int, device: str) -> None:
+    """Raise `SettingError` where several processes are to train and this machine has not as many devices for them."""
+    if wanted == 1:
+        return
+    device = usable_device(device)
+    if device == "cuda":
+        import torch
+
+        has, what = torch.cuda.device_count(), "GPUs"
+    else:
+        has, what = (max(usable_cores(), FEW), "cores") if device == "cpu" else (1, "devices")
+    if wanted > has:
+        raise SettingError(f"--devices {wanted}: this machine has {what} for {has}. Give at most {has}.")
+
+
+def usable_cores() -> int:
+    """Return how many cores this process may use."""
+    try:
+        return len(os.sched_getaffinity(0))
+    except AttributeError:  # not on this system
+        return os.cpu_count() or 1
+
+
+def user_folder() -> Path:
+    """Return where files of this user can be kept between commands: below the home folder, else below the temporary one."""
+    try:
+        home = Path.home()
+    except RuntimeError:  # no HOME, and a user whom the system does not know, as in some containers
+        home = None
+    for folder in [] if home is None else [home / ".cache"]:
+        if _may_be_written(folder):
+            return folder
+    folder = Path(tempfile.gettempdir()) / f"dpl-{os.getuid() if hasattr(os, 'getuid') else 'user'}"
+    folder.mkdir(mode=0o700, exist_ok=True)
+    if folder.is_symlink() or (hasattr(os, "getuid") and folder.stat().st_uid != os.getuid()):
+        folder = Path(tempfile.mkdtemp(prefix="dpl-"))  # the other is somebody else's
+    _say_once(f"the home folder may not be written to: {folder} is used. Set DPL_CACHE to keep patches elsewhere")
+    return folder
+
+
+def _may_be_written(folder: Path) -> bool:
+    there = next(place for place in (folder, *folder.parents) if place.exists())
+    return os.access(there, os.W_OK | os.X_OK)
+
+
+@cache
+def _say_once(words: str) -> None:
+    from deep_patch_learning.common.progress import console
+
+    console.print(words, markup=False, soft_wrap=True, style="yellow")
+
+
+def compiled(**options: Any) -> Any:
+    """Return numba's `njit` with these options, after making sure that there is a folder for what it compiles."""
+    if "numba" not in sys.modules and "NUMBA_CACHE_DIR" not in os.environ and not _numba_has_a_folder():
+        os.environ["NUMBA_CACHE_DIR"] = str(user_folder() / "numba")
+    from numba import njit
+
+    return njit(**options)
+
+
+def _numba_has_a_folder() -> bool:
+    """Whether numba can keep its files beside the package's, as it does first; else the package is read-only."""
+    return os.access(Path(__file__).parents[1], os.W_OK)
+
+
 def usable_precision(name: str, device: str) -> str:
     """Return the precision that `auto` stands for on a device, or `name` itself."""
     if name != "auto":
@@ -35,11 +106,7 @@ def usable_precision(name: str, device: str) -> str:
 
 def machine_name(device: str = "cpu") -> str:
     """Return the machine in words: its usable cores and, if not the CPU, the device: `x86_64, 16 cores, NVIDIA H200`."""
-    try:
-        cores = len(os.sched_getaffinity(0))
-    except AttributeError:  # not on this system
-        cores = os.cpu_count() or 1
-    name, used = f"{platform.machine()}, {cores} cores", usable_device(device)
+    name, used = f"{platform.machine()}, {usable_cores()} cores", usable_device(device)
     if used == "cuda":
         import torch
 

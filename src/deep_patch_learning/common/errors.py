@@ -4,6 +4,8 @@ The command line turns every `DplError` into one line on standard error and exit
 """
 
 import difflib
+import errno
+import re
 import reprlib
 from collections.abc import Iterable
 from typing import Any
@@ -63,3 +65,18 @@ def did_you_mean(wrong: str, choices: Iterable[str]) -> str:
         return f" Did you mean '{match}'?"
     shown = ", ".join(choices[:20]) + (", ..." if len(choices) > 20 else "")
     return f" Choose one of: {shown}."
+
+
+def in_one_line(error: Exception) -> str | None:
+    """Return what happened and what to do about it in one line; None for an error that a user cannot fix."""
+    from deep_patch_learning.common.progress import plain
+
+    if isinstance(error, DplError):
+        return plain(str(error))
+    if isinstance(error, OSError):
+        place, why = plain(str(error.filename or "a file")), error.strerror or plain(str(error))
+        full = error.errno in (errno.ENOSPC, errno.EDQUOT)
+        return f"{place}: {why}. {'Make room there and repeat.' if full else 'Check the path and its permissions.'}"
+    said = "not enough memory|out of memory|bad_alloc|start new thread"
+    out_of_memory = isinstance(error, MemoryError) or re.search(said, str(error))
+    return "memory is full. Use smaller --scales, fewer --workers, or a machine with more." if out_of_memory else None

@@ -1,12 +1,15 @@
 """Images: read from disk as upright RGB or a clear error, checked, and scaled for a search."""
 
+import ctypes
 import os
+import re
 import struct
 import warnings
 import zlib
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager
+from functools import cache
 from io import BytesIO
 from pathlib import Path
 from typing import BinaryIO, TypeVar
@@ -19,7 +22,10 @@ from deep_patch_learning.common.errors import DataError, did_you_mean
 Made = TypeVar("Made")
 
 IMAGE_SUFFIXES = frozenset({".jpg", ".jpeg", ".png", ".bmp", ".webp", ".tif", ".tiff", ".gif"})
+# The decoders that read them, and no other: Pillow knows formats that start programs, such as EPS.
+FORMATS = ("JPEG", "PNG", "BMP", "WEBP", "TIFF", "GIF")
 LONGEST_SIDE = 65535  # of an image with patches, whose corners are uint16
+MOST_PIXELS = 120_000_000  # to decode: a larger one takes more than 1.5 GB and many seconds
 
 # What Pillow's decoders raise on damaged bytes. AttributeError, NameError and the like are bugs and are not caught.
 UNDECODABLE = (
@@ -49,16 +55,6 @@ _TO_UPRIGHT = {
 }
 
 
-def open_image(path: Path) -> BinaryIO:
-    """Return an image file opened for reading; a path may lead into a shard, such as `shards/0001.tar/beach.jpg`."""
-    try:
-        return path.open("rb")
-    except NotADirectoryError:  # a file where a folder is named: a shard perhaps
-        from deep_patch_learning.data.shard_members import open_in_shard
-
-        return open_in_shard(path)
-
-
 def read_image(path: str | Path, enough: int | None = None) -> np.ndarray:
     """Return the image as (H, W, 3) uint8 RGB, rotated by its EXIF orientation.
 
@@ -77,27 +73,70 @@ def decode_image(content: bytes, place: str) -> np.ndarray:
     return _decoded(place, content, None)
 
 
-def _opened(source: Path | bytes) -> Image.Image:
-    if isinstance(source, bytes):
-        return Image.open(BytesIO(source))
-    try:
-        return Image.open(source)
-    except NotADirectoryError:  # in a shard
-        return Image.open(open_image(source))
-
-
 def _decoded(place: str | Path, source: Path | bytes, enough: int | None) -> np.ndarray:
     with ExitStack() as stack:
         # Pillow alone works in this block. An error in our own conversion is a bug and must not be called a broken image.
         try:
-            image = stack.enter_context(_opened(source))
+            image = stack.enter_context(opened(source))
             if enough is not None:
                 image.draft(None, (enough, enough))
+            _must_not_be_huge(place, image)
             # Load first: TIFF turns itself upright while loading, and then no longer says that it was turned.
             image.load()
         except UNDECODABLE as error:
             raise DataError(f"{place}: {_reason(source, error)}") from None
         return pixels_of(image)
+
+
+def open_image(path: Path) -> BinaryIO:
+    """Return an image file opened for reading; a path may lead into a shard, such as `shards/0001.tar/beach.jpg`."""
+    must_be_regular(path)
+    try:
+        return path.open("rb")
+    except NotADirectoryError:  # a file where a folder is named: a shard perhaps
+        from deep_patch_learning.data.shard_members import open_in_shard
+
+        return open_in_shard(path)
+
+
+def opened(source: str | Path | bytes) -> Image.Image:
+    """Return an image file, or the content of one, with nothing decoded but its header; the caller closes it."""
+    if isinstance(source, bytes):
+        image = Image.open(BytesIO(source), formats=FORMATS)
+    else:
+        must_be_regular(Path(source))
+        try:
+            image = Image.open(source, formats=FORMATS)
+        except NotADirectoryError:  # in a shard
+            image = Image.open(open_image(Path(source)), formats=FORMATS)
+    if image.format == "TIFF":
+        _silence_libtiff()
+    return image
+
+
+def must_be_regular(path: Path) -> None:
+    """Raise `DataError` for a pipe or a device, which would be waited for without end."""
+    if path.exists() and not (path.is_file() or path.is_dir()):
+        raise DataError(f"{path}: this is a pipe or a device, wanted a file. Save its content as a file.")
+
+
+def _must_not_be_huge(place: str | Path, image: Image.Image) -> None:
+    width, height = image.size
+    if width * height > MOST_PIXELS:
+        raise DataError(
+            f"{place}: the image has {width} x {height} pixels, wanted at most {MOST_PIXELS // 10**6} million. "
+            "Make it smaller or remove it from the tags."
+        )
+
+
+@cache
+def _silence_libtiff() -> None:
+    """Let libtiff write nothing to standard error: what is wrong with a file, Pillow raises."""
+    maps = Path("/proc/self/maps")
+    libraries = set(re.findall(r"/\S*/libtiff[^/\s]*\.so\S*", maps.read_text())) if maps.exists() else set()
+    for library in sorted(libraries):
+        for say in ("TIFFSetWarningHandler", "TIFFSetErrorHandler"):
+            getattr(ctypes.CDLL(library), say)(None)
 
 
 def pixels_of(image: Image.Image) -> np.ndarray:
@@ -108,10 +147,10 @@ def pixels_of(image: Image.Image) -> np.ndarray:
 def image_size(path: str | Path) -> tuple[int, int]:
     """Return the (height, width) that `read_image` will give, from the file's header where possible."""
     try:
-        with _opened(Path(path)) as opened:
-            if opened.format != "TIFF":  # TIFF turns itself upright only while loading
-                width, height = opened.size
-                turned = opened.getexif().get(_ORIENTATION, 1) in (5, 6, 7, 8)
+        with opened(path) as image:
+            if image.format != "TIFF":  # TIFF turns itself upright only while loading
+                width, height = image.size
+                turned = image.getexif().get(_ORIENTATION, 1) in (5, 6, 7, 8)
                 return (width, height) if turned else (height, width)
     except UNDECODABLE:  # the pixels may still be readable; if not, `read_image` says what is wrong
         pass
@@ -144,18 +183,20 @@ def _to_rgb(image: Image.Image) -> Image.Image:
     if image.mode == "RGB" and "transparency" not in image.info:
         return image
     if image.mode.startswith("I"):  # 16-bit grey: keep the top eight bits, where Pillow's own conversion clips
-        values = np.asarray(image).astype(np.int64)
+        values = np.array(image)  # changed in place, as a large image takes much memory
         # "I;16" is 16 bits for sure; "I" is whatever fits 32 bits, most often 8 or 16 of them.
-        shift = 8 if image.mode != "I" or values.max(initial=0) > 255 else 0
-        return Image.fromarray((values >> shift).clip(0, 255).astype(np.uint8)).convert("RGB")
+        values >>= 8 if image.mode != "I" or values.max(initial=0) > 255 else 0
+        return Image.fromarray(values.clip(0, 255, out=values).astype(np.uint8)).convert("RGB")
     if image.mode == "F":
-        values = np.nan_to_num(np.asarray(image, np.float64))
-        bright = 255 if values.max(initial=0) <= 1 else 1
-        return Image.fromarray((values * bright).round().clip(0, 255).astype(np.uint8)).convert("RGB")
+        values = np.nan_to_num(np.array(image, np.float32), copy=False)
+        values *= 255 if values.max(initial=0) <= 1 else 1
+        values.round(out=values)
+        return Image.fromarray(values.clip(0, 255, out=values).astype(np.uint8)).convert("RGB")
     if image.mode in ("RGBA", "RGBa", "LA", "PA") or "transparency" in image.info:
         rgba = image.convert("RGBA")
-        white = Image.new("RGBA", rgba.size, (255, 255, 255, 255))
-        return Image.alpha_composite(white, rgba).convert("RGB")
+        white = Image.new("RGB", rgba.size, (255, 255, 255))
+        white.paste(rgba, mask=rgba.getchannel("A"))
+        return white
     return image.convert("RGB")
 
 
@@ -169,7 +210,7 @@ def _reason(source: Path | bytes, error: Exception) -> str:
         return "permission denied. Make the file readable (chmod u+r), or remove it from the tags."
     if isinstance(error, Image.DecompressionBombError):
         limit = 2 * (Image.MAX_IMAGE_PIXELS or 0)
-        return f"the image is larger than {limit:,} pixels. Make it smaller, or raise PIL.Image.MAX_IMAGE_PIXELS."
+        return f"the image is larger than {limit:,} pixels. Make it smaller or remove it from the tags."
     if isinstance(error, UnidentifiedImageError):
         with BytesIO(source) if isinstance(source, bytes) else open_image(source) as file:
             start = file.read(16)

@@ -438,7 +438,10 @@ class Prediction:
         """Return the path of the JSON file written; a file of that name is replaced in one step, never half."""
         path = Path(path)
         path.parent.mkdir(parents=True, exist_ok=True)
-        write_whole(path, json.dumps(self.as_dict(), ensure_ascii=False, allow_nan=False) + "\n")
+        saved = json.dumps(self.as_dict(), ensure_ascii=False, allow_nan=False) + "\n"
+        if not saved.isascii() and any("\ud800" <= letter <= "\udfff" for letter in saved):
+            saved = json.dumps(self.as_dict(), allow_nan=False) + "\n"  # a file name that is not UTF-8: as an escape
+        write_whole(path, saved)
         return path
 
     @classmethod

@@ -6,10 +6,8 @@ import unicodedata
 from collections.abc import Sequence
 from pathlib import Path
 
-from PIL import Image
-
 from deep_patch_learning.common.errors import DataError
-from deep_patch_learning.data.images import IMAGE_SUFFIXES
+from deep_patch_learning.data.images import IMAGE_SUFFIXES, opened
 from deep_patch_learning.labels.select import LabelledImage
 
 _LONGEST = 180  # bytes of a name: leaves room for a number and a suffix in the 255 of a file system
@@ -78,8 +76,8 @@ def turned(images: Sequence[LabelledImage]) -> int:
 
 def _is_turned(path: Path) -> bool:
     try:
-        with Image.open(path) as opened:  # reads the header alone
-            return opened.format != "TIFF" and opened.getexif().get(_ORIENTATION, 1) in range(2, 9)
+        with opened(path) as image:  # reads the header alone
+            return image.format != "TIFF" and image.getexif().get(_ORIENTATION, 1) in range(2, 9)
     except Exception:  # the image was read before; an EXIF block that cannot be read does not rotate it
         return False
 

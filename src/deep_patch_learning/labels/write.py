@@ -3,14 +3,13 @@
 import hashlib
 import json
 import os
-import shutil
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from deep_patch_learning.common.atomic_files import UnfitError, parsed
+from deep_patch_learning.common.atomic_files import UnfitError, folder_written_whole, parsed, sweep
 from deep_patch_learning.common.errors import DataError, did_you_mean
 from deep_patch_learning.data.dataset import TaggedImages
 from deep_patch_learning.data.reviewed import ReviewedImage
@@ -24,7 +23,7 @@ from deep_patch_learning.labels.label_studio import write_label_studio
 from deep_patch_learning.labels.links import file_part, image_root, turned
 from deep_patch_learning.labels.parquet import write_parquet
 from deep_patch_learning.labels.select import LabelRule, LabelSet, select, summary
-from deep_patch_learning.labels.voc import write_voc
+from deep_patch_learning.labels.voc import refuse_unwritable, write_voc
 from deep_patch_learning.labels.yolo import write_yolo
 
 MANIFEST = "dpl-labels.json"  # the counts, and a digest that shows whether the folder has changed since
@@ -43,9 +42,16 @@ class LabelTarget:
     split: str | None = None
     model_version: str = "deep-patch-learning"
 
-    def check(self) -> None:
-        """Raise `DataError` for an unknown format or a folder that may not be written, before predictions take hours."""
+    def check(self, classes: Sequence[str] = ()) -> None:
+        """Raise `DataError` for what cannot be written before predictions take hours: an unknown format, a class, the folder.
+
+        What a killed process left beside the folder is removed.
+        """
         check_format(self.format)
+        if self.format in IN_XML:
+            refuse_unwritable(classes)
+        target = Path(self.folder).resolve()
+        sweep(target.parent, target.name)
         check_folder(self.folder)
 
 
@@ -61,6 +67,7 @@ FORMATS: dict[str, Callable[[LabelTarget, LabelSet, Path], list[str]]] = {
     "fiftyone": lambda target, labels, partial: write_fiftyone(labels, partial),
     "imagefolder": lambda target, labels, partial: write_imagefolder(labels, partial),
 }
+IN_XML = ("voc", "label-studio")  # which cannot hold every name of a class
 
 
 def write_labels(
@@ -154,34 +161,17 @@ def _whole(folder: Path) -> Iterator[Path]:
     """Yield a hidden folder to write into; at the end it is renamed to `folder`, and on any error removed."""
     check_folder(folder)
     target = folder.resolve()
-    partial = target.with_name(f".{target.name}.{os.getpid()}.partial")
     new_parents = [parent for parent in target.parents if not parent.exists()]  # deepest first
     try:
-        partial.mkdir(parents=True)
-        yield partial
-        _put(partial, target)
+        with folder_written_whole(target) as partial:
+            yield partial
     except BaseException as error:
-        shutil.rmtree(partial, ignore_errors=True)
         for parent in new_parents:
             with suppress(OSError):
                 parent.rmdir()
         if isinstance(error, OSError):
             raise _cannot_be_written(folder, error) from None
         raise
-
-
-def _put(partial: Path, target: Path) -> None:
-    """Rename `partial` to `target`; labels that were there are removed, or restored if that fails."""
-    before = target.with_name(f".{target.name}.{os.getpid()}.before")
-    try:
-        if target.exists():
-            target.rename(before)
-        partial.rename(target)
-    except BaseException:
-        if before.exists() and not target.exists():
-            before.rename(target)
-        raise
-    shutil.rmtree(before, ignore_errors=True)
 
 
 def _cannot_be_written(folder: Path, error: OSError) -> DataError:

@@ -27,6 +27,7 @@ from typing import BinaryIO, overload
 
 import numpy as np
 
+from deep_patch_learning.common.devices import user_folder
 from deep_patch_learning.common.errors import DataError, DplError
 from deep_patch_learning.data.images import open_image, read_image, single_threaded_opencv
 from deep_patch_learning.patches.cache_files import (
@@ -45,12 +46,12 @@ PATIENCE = 60.0  # seconds after which such an image is made here too: its maker
 
 
 def default_folder() -> Path:
-    """Return the folder for cached patches: `$DPL_CACHE/patches`, else under `$XDG_CACHE_HOME` or `~/.cache`."""
+    """Return the folder for cached patches: `$DPL_CACHE/patches`, or one below `$XDG_CACHE_HOME`, `~/.cache`, or `/tmp`."""
     chosen = os.environ.get("DPL_CACHE")
     if chosen:
         return Path(chosen).expanduser() / "patches"
     shared = os.environ.get("XDG_CACHE_HOME")
-    return (Path(shared).expanduser() if shared else Path.home() / ".cache") / "deep-patch-learning" / "patches"
+    return (Path(shared).expanduser() if shared else user_folder()) / "deep-patch-learning" / "patches"
 
 
 def cache_folder(root: Path, generator: PatchGenerator) -> Path:

@@ -4,6 +4,7 @@ Settings have flat and dotted names, and some had others in earlier versions; va
 """
 
 import dataclasses
+import json
 import math
 import tomllib
 from dataclasses import dataclass, field, fields
@@ -97,6 +98,8 @@ def checked(values: dict[str, Any], source: str) -> dict[str, Any]:
             raise SettingError(
                 f"{source}: {name} = {short(value)}; at most {MOST_ELEMENTS} numbers, each below 2 to the power of 63."
             )
+        if any("\ud800" <= letter <= "\udfff" for letter in "".join(map(str, elements))):
+            raise SettingError(f"{source}: {name} = {value!r} holds letters that are not UTF-8. Give another text.")
         known[name] = RENAMED_VALUES.get((name, value), value) if isinstance(value, str) else value
     return known
 
@@ -135,7 +138,7 @@ def toml(value: Any) -> str:
     if isinstance(value, bool):
         return "true" if value else "false"
     if isinstance(value, str):
-        return '"' + value.replace("\\", "\\\\").replace('"', '\\"') + '"'
+        return json.dumps(value, ensure_ascii=False).replace("\x7f", "\\u007f")
     if isinstance(value, tuple):
         return "[" + ", ".join(toml(item) for item in value) + "]"
     return repr(value)

@@ -25,6 +25,10 @@ SearchMode = Literal["fast", "quality", "original"]
 Precision = Literal["32-true", "bf16-mixed", "16-mixed", "64-true", "auto"]
 
 
+LARGEST = 1e30  # of a setting: products of some stay within 32-bit floats
+LONGEST_SIDE = 16_384  # pixels that an image can be scaled to
+
+
 @dataclass(frozen=True)
 class SettingGroup:
     """A group of settings, with the checks that its fields ask for."""
@@ -45,6 +49,12 @@ class SettingGroup:
         self._check(self.at_least_one, lambda value: value >= 1, "it must be at least 1")
         self._check(self.not_negative, lambda value: value >= 0 and math.isfinite(value), "it must be 0 or more")
         self._check(self.shares, lambda value: 0 <= value <= 1, "it must be from 0 to 1")
+        for field, value in vars(self).items():
+            for number in value if isinstance(value, tuple) else (value,):
+                if isinstance(number, float) and not abs(number) <= LARGEST:
+                    raise SettingError(f"recipe: {field} = {number:g}; it must be a number of at most {LARGEST:g}.")
+                if isinstance(number, int) and abs(number) >= 2**63:
+                    raise SettingError(f"recipe: {field} has {len(str(abs(number)))} digits; it must be below 2**63.")
         for field, most in self.at_most.items():
             self._check((field,), lambda value, most=most: value <= most, f"it must be at most {most:,}")
 
@@ -83,6 +93,10 @@ class DataSettings(SettingGroup):
             raise SettingError(f"recipe: scales = {list(self.scales)}; give at least one, none below 16 pixels.")
         if min(self.test_scales, default=16) < 16:
             raise SettingError(f"recipe: test_scales = {list(self.test_scales)}; none may be below 16 pixels.")
+        if max(self.scales + self.test_scales) > LONGEST_SIDE:
+            raise SettingError(
+                f"recipe: a scale of {max(self.scales + self.test_scales):g} pixels; none may be above {LONGEST_SIDE}."
+            )
 
 
 @dataclass(frozen=True)

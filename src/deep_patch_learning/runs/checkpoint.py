@@ -1,6 +1,7 @@
 """Checkpoints: weights, optimiser state and step in one safetensors file, renamed into place when whole."""
 
 import json
+import struct
 from pathlib import Path
 
 import torch
@@ -34,10 +35,23 @@ def save_checkpoint(
     try:
         with written_whole(path) as part:
             save_file(whole, part, metadata={"step": str(step), "numbers": json.dumps(numbers), **_of_scaler(scaler)})
+            _in_one_order(part)
     except (OSError, SafetensorError) as error:
         raise RunError(
             f"{path}: could not be written ({error}). What was saved before it is whole; make room and repeat."
         ) from None
+
+
+def _in_one_order(path: Path) -> None:
+    """Sort the metadata in a file's header, which is written in any order: equal states are then equal files."""
+    with path.open("r+b") as file:
+        (size,) = struct.unpack("<Q", file.read(8))
+        header = json.loads(file.read(size))
+        header["__metadata__"] = dict(sorted(header["__metadata__"].items()))
+        content = json.dumps(header, separators=(",", ":"), ensure_ascii=False).encode()
+        if len(content) <= size:
+            file.seek(8)
+            file.write(content.ljust(size))
 
 
 def _of_scaler(scaler: torch.amp.GradScaler | None) -> dict[str, str]:
@@ -85,7 +99,11 @@ def restore_network(network: nn.Module, tensors: dict[str, Tensor], path: Path) 
     try:
         network.load_state_dict(state)
     except RuntimeError as error:
-        raise RunError(f"{path}: its weights do not fit this run's network ({error}).") from None
+        differences = [line.strip() for line in str(error).splitlines()[1:]] or [str(error)]
+        raise RunError(
+            f"{path}: its weights do not fit this run's network: {differences[0]} ({len(differences)} differences in all). "
+            "Restore the file, or train again in a new folder."
+        ) from None
 
 
 def restore_optimiser(

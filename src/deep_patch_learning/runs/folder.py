@@ -9,7 +9,15 @@ from importlib import metadata
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, NotRequired, TypedDict
 
-from deep_patch_learning.common.atomic_files import UnfitError, fitting, parsed, read_json, write_whole
+from deep_patch_learning.common.atomic_files import (
+    UnfitError,
+    fitting,
+    is_temporary,
+    parsed,
+    read_json,
+    sweep,
+    write_whole,
+)
 from deep_patch_learning.common.errors import RunError, did_you_mean
 from deep_patch_learning.data.dataset import TaggedImages
 from deep_patch_learning.recipe.recipe import Recipe
@@ -18,6 +26,7 @@ if TYPE_CHECKING:
     from deep_patch_learning.data.holdout import Draw
 
 
+LOCK = ".lock"  # an empty file, locked by the process that trains
 AGAIN = "Restore it, or train again in a new folder."
 
 
@@ -75,6 +84,7 @@ class RunFolder:
         self.stages = self.folder / "stages"
         self.asked = self.stages / "config.toml"
         self.record = self.folder / "run.json"
+        self._held = False
 
     @property
     def files(self) -> tuple[Path, ...]:
@@ -103,13 +113,7 @@ class RunFolder:
 
         `reviewed` is what people said about boxes, as JSON lines.
         """
-        try:
-            self.folder.mkdir(parents=True, exist_ok=True)
-        except (FileExistsError, NotADirectoryError):
-            raise RunError(f"{self.folder}: is a file. Give another folder with --out.") from None
-        except PermissionError:
-            raise RunError(f"{self.folder}: may not be written to. Give another folder with --out.") from None
-        self._must_be_free_or_a_run()
+        self._make()
         if self.config.exists():
             self._same_settings(Recipe.load(self.config), recipe)
         description = {"classes": list(images.classes), "fingerprint": fingerprint(images), **source}
@@ -119,6 +123,11 @@ class RunFolder:
             self._same_data(description)
             self.must_have_reviewed(reviewed)
             return
+        for left in (
+            self.held_out_images,
+            self.reviewed,
+        ):  # by a kill in the first moments of a run that was never begun
+            left.unlink(missing_ok=True)
         if held_out is not None:
             write_whole(self.held_out_images, json.dumps(held_out.names, indent=0))
         if reviewed:
@@ -126,6 +135,12 @@ class RunFolder:
         write_whole(self.data, json.dumps(description, indent=1))
         write_whole(self.versions, json.dumps(versions(), indent=1))
         write_whole(self.config, recipe.to_toml())  # last: its presence says that the folder is a run
+
+    def _make(self) -> None:
+        """Create the folder, or check that it holds a run or what a kill left of the first moments of one."""
+        self.must_be_free_or_a_run()
+        make_folder(self.folder)
+        sweep(self.folder)
 
     def begun_with(self) -> Recipe | None:
         """Return the recipe that the run in the folder was begun with; None where there is none.
@@ -137,20 +152,39 @@ class RunFolder:
 
     def check(self, recipe: Recipe) -> None:
         """Raise `RunError` if the folder holds a run begun with other settings, or other files; nothing is written."""
-        self._must_be_free_or_a_run()
+        self.must_be_free_or_a_run()
         begun = self.begun_with()
         if begun is not None:
             self._same_settings(begun, recipe)
 
-    def _must_be_free_or_a_run(self) -> None:
+    def must_be_free_or_a_run(self) -> None:
+        """Raise `RunError` if the folder holds something else than a run or the beginning of one."""
         if self.folder.is_file():
             raise RunError(f"{self.folder}: is a file. Give another folder with --out.")
         if self.config.exists() or self.asked.exists() or not self.folder.exists():
             return
-        # a kill before the first file may leave an empty folder for stages
-        empty = self.stages.is_dir() and all(path.name.startswith(".") for path in self.stages.iterdir())
-        if any(path != self.stages or not empty for path in self.folder.iterdir()):
-            raise RunError(f"{self.folder}: holds other files and no run. Give a new or empty folder with --out.")
+        other = sorted(path.name for path in self.folder.iterdir() if not self._is_a_beginning(path))
+        if other:
+            raise RunError(
+                f"{self.folder}: holds other files ({', '.join(other[:3])}{', ...' * (len(other) > 3)}) and no run. "
+                "Give a new or empty folder with --out."
+            )
+
+    def _is_a_beginning(self, path: Path) -> bool:
+        """Return whether a file is one that `begin` writes before config.toml: all that a kill, or a full disk, may leave.
+
+        A user's file of the same name has other content, and is not touched.
+        """
+        if is_temporary(path) or _is_a_lock(path):
+            return True
+        if path == self.stages:
+            return path.is_dir() and all(is_temporary(one) or _is_a_lock(one) for one in path.iterdir())
+        begins = {self.data: '{\n "classes": [', self.versions: '{\n "python": "'}
+        begins |= {self.held_out_images: "[\n", self.reviewed: '{"image": '}
+        if path not in begins or not path.is_file():
+            return False
+        with path.open("rb") as file:
+            return file.read(len(begins[path])) == begins[path].encode()
 
     def _same_settings(self, begun: Recipe, recipe: Recipe) -> None:
         before = begun.settings()
@@ -217,18 +251,20 @@ class RunFolder:
 
     @contextmanager
     def locked(self) -> Iterator[None]:
-        """Hold the run for one process; another that trains in the same folder gets a `RunError`."""
-        try:
-            import fcntl
-        except ImportError:  # not on this system: two trainings in one folder are then the user's to avoid
+        """Hold the run for one process; another that trains in the same folder gets a `RunError`.
+
+        The folder is made. Whoever holds it already goes on holding it.
+        """
+        self._make()
+        if self._held:
             yield
             return
-        with (self.folder / ".lock").open("w") as lock:
+        with locked_folder(self.folder):
+            self._held = True
             try:
-                fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            except OSError:
-                raise RunError(f"{self.folder}: another process is training there. Wait for it, or stop it.") from None
-            yield
+                yield
+            finally:
+                self._held = False
 
     def describe(self) -> dict[str, Any]:
         """Return what is known of the run's data: classes, path, split, fingerprint (see `RunData`)."""
@@ -273,6 +309,36 @@ class RunFolder:
     def cut_log(self, step: int) -> None:
         """Drop what the log says of steps after `step`, which will be done again."""
         cut_log(self.log, step)
+
+
+def make_folder(folder: Path) -> None:
+    """Create a folder and those above it, or raise `RunError`."""
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except (FileExistsError, NotADirectoryError):
+        raise RunError(f"{folder}: is a file. Give another folder with --out.") from None
+    except PermissionError:
+        raise RunError(f"{folder}: may not be written to. Give another folder with --out.") from None
+
+
+@contextmanager
+def locked_folder(folder: Path) -> Iterator[None]:
+    """Hold a folder for one process that trains there; another gets a `RunError`."""
+    try:
+        import fcntl
+    except ImportError:  # not on this system: two trainings in one folder are then the user's to avoid
+        yield
+        return
+    with (folder / LOCK).open("w") as lock:
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError:
+            raise RunError(f"{folder}: another process is training there. Wait for it, or stop it.") from None
+        yield
+
+
+def _is_a_lock(path: Path) -> bool:
+    return path.name == LOCK and path.is_file() and not path.stat().st_size
 
 
 def fingerprint(images: TaggedImages) -> str:

@@ -8,11 +8,11 @@ from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any, TypedDict
 
-from deep_patch_learning.common.atomic_files import read_json, write_whole, written_whole
+from deep_patch_learning.common.atomic_files import read_json, sweep, write_whole, written_whole
 from deep_patch_learning.common.errors import RunError, short
 from deep_patch_learning.recipe.recipe import Recipe
 from deep_patch_learning.runs.checkpoint import step_of
-from deep_patch_learning.runs.folder import AGAIN, RunFolder
+from deep_patch_learning.runs.folder import AGAIN, RunFolder, locked_folder, make_folder
 
 
 @dataclass(frozen=True)
@@ -98,13 +98,11 @@ class Stages:
     @contextmanager
     def locked(self) -> Iterator[None]:
         """Hold all trainings for one process."""
-        try:
-            self.run.stages.mkdir(parents=True, exist_ok=True)
-        except (FileExistsError, NotADirectoryError):
-            raise RunError(f"{self.run.folder}: is a file. Give another folder with --out.") from None
-        except PermissionError:
-            raise RunError(f"{self.run.folder}: may not be written to. Give another folder with --out.") from None
-        with RunFolder(self.run.stages).locked():
+        self.run.must_be_free_or_a_run()
+        make_folder(self.run.stages)
+        sweep(self.run.folder)
+        with locked_folder(self.run.stages):
+            sweep(self.run.stages)
             yield
 
     def folder(self, name: str) -> RunFolder:

@@ -86,6 +86,10 @@ class HeldOut:
         self._steps = frozenset(measured_at(total_steps))
         self.measurements = read_measurements(run)
 
+    def read_again(self) -> None:
+        """Take the measurements that the run folder holds now."""
+        self.measurements = read_measurements(self.run)
+
     @property
     def kept(self) -> Measurement:
         """Return the measurement so far whose weights are kept; there must be one."""

@@ -3,6 +3,7 @@
 import sys
 import time
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import nullcontext
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
@@ -146,13 +147,15 @@ def train_prepared(
         raise TypeError(f"train_prepared() has no option {', '.join(sorted(unknown))}")
     keep_memory(training=True)
     trainer = options.get("trainer") or _trainer(prepared, recipe, RunFolder(out), device, options)
-    _begin(trainer, prepared, source or {}, options)
-    start = str(trainer.filled or "all layers start at random: give --weights for pretrained ones")
-    console.print(start, markup=False, soft_wrap=True)
-    begun = trainer.resume()
-    if begun:
-        console.print(f"{out}: resumed at step {begun} of {recipe.total_steps}", markup=False)
-    _fit(trainer, options.get("description", "training"), options.get("chain"))
+    # before anything is written: what another process trains there is not touched
+    with trainer.run.locked() if trainer.ranks.first else nullcontext():
+        _begin(trainer, prepared, source or {}, options)
+        start = str(trainer.filled or "all layers start at random: give --weights for pretrained ones")
+        console.print(start, markup=False, soft_wrap=True)
+        begun = trainer.resume()
+        if begun:
+            console.print(f"{out}: resumed at step {begun} of {recipe.total_steps}", markup=False)
+        _fit(trainer, options.get("description", "training"), options.get("chain"))
     return trainer
 
 

@@ -144,6 +144,9 @@ class Trainer:
             restore_optimiser(self.optimiser, tensors, numbers, self.run.checkpoint)
             if self.scaler is not None:
                 restore_scaler(self.scaler, self.run.checkpoint)
+        if self.held_out is not None:  # another process may have gone on since
+            self.held_out.read_again()
+            self.ends_early = self.held_out.has_fallen
         self.ranks.wait()  # until all have read what the first may soon write over
         if self.ranks.first:
             self.run.cut_log(self.step)

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 from torch import Tensor
 
+from deep_patch_learning.common.atomic_files import sweep
 from deep_patch_learning.common.boxes import box_iou
 from deep_patch_learning.common.errors import RunError, SettingError
 from deep_patch_learning.data.batch import Batch
@@ -96,6 +97,7 @@ def find_pseudo_boxes(
     images, source = prepared.images, source or PseudoBoxSource()
     check_pseudo_box_source(recipe, out, source.runs, images.classes)
     kept, found_before = RunFolder(out).pseudo_boxes, waiting(out)
+    sweep(found_before.parent, found_before.name)
     if kept.exists():
         return read_pseudo_boxes(kept, images.names, images.classes)
     if not source.runs:

@@ -283,3 +283,13 @@ def test_which_backbone_caffe_weights_want(tmp_path: Path) -> None:
         build_network(Recipe.of(backbone="caffenet", weights=str(tmp_path / "none.caffemodel")), 3)
     with pytest.raises(ModelError, match=r"no torchvision weights. Give the path of a .*\.caffemodel"):
         build_network(Recipe.of(backbone="vgg16-caffe", weights="imagenet"), 3)
+
+
+def test_a_blob_of_seventy_dimensions_is_refused(tmp_path: Path) -> None:
+    path = tmp_path / "deep.caffemodel"
+    one = np.ones(1, np.float32)
+    blob = values(one) + delimited(7, delimited(1, bytes([1]) * 70))
+    layer = delimited(1, "conv1") + delimited(2, "Convolution") + delimited(7, blob)
+    path.write_bytes(delimited(100, layer))
+    with pytest.raises(ModelError, match="70 dimensions"):
+        read_caffemodel(path)

@@ -161,3 +161,9 @@ def test_weights_that_cannot_be_fetched_name_the_offline_choices(monkeypatch: py
     monkeypatch.setattr(ResNet50_Weights, "get_state_dict", no_network)
     with pytest.raises(ModelError, match=r"could not be fetched .*no route to host.*--weights FILE.*--recipe fast"):
         build_network(Recipe.of(backbone="resnet50", weights="imagenet"), 3)
+
+
+def test_tensors_without_names_are_refused(tmp_path: Path) -> None:
+    torch.save({1: torch.ones(2)}, tmp_path / "numbers.pth")
+    with pytest.raises(ModelError, match="its tensors have no names"):
+        build_network(Recipe.of(backbone="alexnet", weights=str(tmp_path / "numbers.pth")), 3)

@@ -6,12 +6,11 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
-from PIL import Image
 
 from deep_patch_learning.common.errors import DataError
 from deep_patch_learning.data.checks.duplicates import Fingerprint, fingerprint
 from deep_patch_learning.data.checks.findings import Finding, Item, Severity, are, has, number_of
-from deep_patch_learning.data.images import UNDECODABLE, of_each_file, read_image
+from deep_patch_learning.data.images import UNDECODABLE, of_each_file, opened, read_image
 
 SMALLEST_SIDE = 32  # pixels: below, a patch is a handful of them
 THINNEST = 6  # times as long as wide: scaled to a longest side of 480, the other is 80 pixels
@@ -148,7 +147,7 @@ def _sized(name: str, facts: Facts) -> Item:
 
 def _is_turned(path: Path) -> bool:
     try:
-        with Image.open(path) as opened:
-            return opened.getexif().get(_ORIENTATION, 1) in range(2, 9)
+        with opened(path) as image:
+            return image.getexif().get(_ORIENTATION, 1) in range(2, 9)
     except UNDECODABLE:  # EXIF that cannot be parsed turns nothing
         return False

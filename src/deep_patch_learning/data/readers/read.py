@@ -6,7 +6,7 @@ from pathlib import Path
 
 from deep_patch_learning.common.errors import DataError
 from deep_patch_learning.data.dataset import TaggedImages
-from deep_patch_learning.data.images import IMAGE_SUFFIXES
+from deep_patch_learning.data.images import IMAGE_SUFFIXES, must_be_regular
 from deep_patch_learning.data.readers.table import TagTable, near_file, to_images
 
 
@@ -111,7 +111,9 @@ def recognise(path: str | Path) -> tuple[Kind, Path]:
     except PermissionError:
         raise DataError(f"{path}: permission denied. Make it readable (chmod u+r).") from None
     kind = Kind.SHARDS if path.suffix.lower() in _SHARDS else _BY_SUFFIX.get(path.suffix.lower())
-    if kind is None:
+    if kind is not None:
+        must_be_regular(path)
+    else:
         found = "one image" if path.suffix.lower() in IMAGE_SUFFIXES else f"a file ending in '{path.suffix}'"
         raise DataError(f"{path}: found {found}, which is not a data set. {WANTED}.")
     if kind is Kind.COCO and _is_list(path):

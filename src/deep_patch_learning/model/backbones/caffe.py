@@ -37,6 +37,9 @@ _INNER_PRODUCT_SETTINGS, _TRANSPOSE = 117, 6
 _BLOB_SIDES, _BLOB_DATA, _BLOB_SHAPE, _BLOB_DOUBLES = (1, 2, 3, 4), 5, 7, 8
 
 
+_MOST_SIDES = 32  # of a blob, as in Caffe
+
+
 class _BrokenError(Exception):
     """What is wrong with the bytes; `read_caffemodel` adds the file and the fix."""
 
@@ -115,6 +118,8 @@ def _blob(message: memoryview) -> np.ndarray:
         shape = _numbers(_parse(_chunks(fields, _BLOB_SHAPE)[-1]), 1)
     else:
         shape = [(_numbers(fields, side) or [0])[-1] for side in _BLOB_SIDES]
+    if len(shape) > _MOST_SIDES:
+        raise _BrokenError(f"found values in {len(shape)} dimensions, wanted at most {_MOST_SIDES}")
     count = len(raw) // stored.itemsize
     if count == 0 or math.prod(shape) != count:
         raise _BrokenError(f"found {count} values, wanted the {math.prod(shape)} of shape {tuple(shape)}")

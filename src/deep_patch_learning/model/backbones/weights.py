@@ -115,6 +115,8 @@ def _read_file(path: Path) -> dict[str, Tensor]:
     state = state.get("state_dict", state) if isinstance(state, dict) else state
     if not isinstance(state, dict) or not all(isinstance(value, Tensor) for value in state.values()):
         raise ModelError(f"{path}: holds {type(state).__name__}, wanted a state_dict of tensors.")
+    if not all(isinstance(name, str) for name in state):
+        raise ModelError(f"{path}: its tensors have no names. Save a plain state_dict and try again.")
     return state
 
 

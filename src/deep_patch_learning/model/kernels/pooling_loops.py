@@ -3,7 +3,8 @@
 from typing import NamedTuple
 
 import numpy as np
-from numba import njit
+
+from deep_patch_learning.common.devices import compiled as njit
 
 LOWEST = float(np.finfo(np.float32).min)  # what a bin starts from, in double precision too; nothing below it can win
 NOBODY = -1  # the winner of a bin that has none

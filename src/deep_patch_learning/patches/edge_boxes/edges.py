@@ -1,7 +1,8 @@
 """Edges of an image without a trained model, linked into groups of similar direction, for EdgeBoxes."""
 
 import numpy as np
-from numba import njit
+
+from deep_patch_learning.common.devices import compiled as njit
 
 TURN = np.pi / 2  # a group ends when its edges have turned by this much in all
 SHARPNESS = 2.0  # the exponent of the affinity of two groups

@@ -3,7 +3,8 @@
 from typing import NamedTuple
 
 import numpy as np
-from numba import njit
+
+from deep_patch_learning.common.devices import compiled as njit
 
 NORM = 1.5  # the exponent of a box's perimeter in its score
 FAINT = 0.2  # paths of a lower affinity are not followed

@@ -13,7 +13,8 @@ one puts some similar boxes on two sides of a border.
 from typing import NamedTuple
 
 import numpy as np
-from numba import njit
+
+from deep_patch_learning.common.devices import compiled as njit
 
 COLOUR_BINS = 75  # 25 per channel
 TEXTURE_BINS = 80  # 8 directions x 10 strengths of the grey gradient

@@ -8,7 +8,8 @@ component of the smaller k, and nearly always of the larger one too: close to a 
 """
 
 import numpy as np
-from numba import njit
+
+from deep_patch_learning.common.devices import compiled as njit
 
 WEIGHT_STEPS = 16  # edge weights are counted in 1/16 of a grey level
 WEIGHTS = 7100  # above the largest weight, 16 * 255 * sqrt(3)

@@ -1,0 +1,60 @@
+"""What ends a command: one line that says what happened and what to do."""
+
+import errno
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from deep_patch_learning.common.errors import RunError, in_one_line
+
+DPL = [sys.executable, "-m", "deep_patch_learning"]
+
+
+@pytest.mark.parametrize(
+    ("error", "said"),
+    [
+        (RunError("a\nb\x1b[2Jc"), "a b\ufffd[2Jc"),
+        (
+            OSError(errno.ENOSPC, "No space left on device", "runs/a"),
+            "runs/a: No space left on device. Make room there",
+        ),
+        (PermissionError(errno.EACCES, "Permission denied", "x\x07"), "x\ufffd: Permission denied. Check the path"),
+        (MemoryError(), "memory is full. Use smaller --scales"),
+        (RuntimeError("[enforce fail] DefaultCPUAllocator: not enough memory: you tried"), "memory is full."),
+        (RuntimeError("can't start new thread"), "memory is full."),
+    ],
+)
+def test_an_error_is_one_line_with_the_fix(error: Exception, said: str) -> None:
+    assert (in_one_line(error) or "").startswith(said)
+
+
+def test_a_bug_is_no_error_of_the_user() -> None:
+    assert in_one_line(RuntimeError("index out of range")) is None
+
+
+@pytest.mark.parametrize(("sent", "status"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
+def test_a_stopped_command_says_so(small_world: Path, tmp_path: Path, sent: signal.Signals, status: int) -> None:
+    command = [*DPL, "predict", str(small_world.parent / "images"), "--out", str(tmp_path / "found"), "--no-draw"]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as started:
+        until = time.monotonic() + 120
+        while not list(tmp_path.glob("found/*.json")) and time.monotonic() < until:
+            time.sleep(0.01)
+        started.send_signal(sent)
+        _, said = started.communicate(timeout=120)
+    assert started.returncode == status
+    assert said.strip() == "dpl: stopped. What is written is whole; repeat the command to go on."
+    assert not list(tmp_path.glob("found/.*"))
+
+
+def test_a_closed_pipe_ends_a_command_quietly(small_world: Path, tmp_path: Path) -> None:
+    command = [*DPL, "predict", str(small_world.parent / "images"), "--out", str(tmp_path / "found"), "--no-draw"]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as started:
+        assert started.stdout is not None
+        started.stdout.close()
+        assert started.stderr is not None
+        said = started.stderr.read()
+    assert (started.returncode, said) == (141, "")

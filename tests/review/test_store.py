@@ -1,0 +1,281 @@
+"""The store as it is written: one transaction per action, applied once, undone and redone; conflicts, leases."""
+
+import json
+import sqlite3
+import threading
+import uuid
+from contextlib import closing
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from deep_patch_learning.common.errors import DataError
+from deep_patch_learning.data.reviewed import read_reviewed
+from deep_patch_learning.review import actions, work
+from deep_patch_learning.review.changes import ConflictError, MissingError
+from deep_patch_learning.review.requests import Change, Draw, Finish, Judge, Next, Pulse, Screen, SetTag
+from deep_patch_learning.review.store import FoundBox, FoundImage, ReviewStore, create_store
+
+CLASSES = ("cat", "dog")
+
+
+def name() -> str:
+    return uuid.uuid4().hex
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> ReviewStore:
+    """Ten images of 100 x 80 pixels, each with a cat and every second with a dog."""
+    images = []
+    for number in range(10):
+        boxes = [FoundBox(0, (10, 10, 50, 60), 0.9, 0.8, 0.1 * number)]
+        if number % 2:
+            boxes.append(FoundBox(1, (40, 20, 90, 70), 0.5, 0.4, 0.05 * number))
+        states = (1, number % 2)
+        image = FoundImage(f"{number}.jpg", tmp_path / f"{number}.jpg", 100, 80, states, boxes, "", 0.1 * number)
+        images.append(image)
+    create_store(tmp_path / "review.sqlite", CLASSES, images, {"title": "test"})
+    return ReviewStore(tmp_path / "review.sqlite")
+
+
+def versions(store: ReviewStore) -> dict[int, int]:
+    with store.reading() as file:
+        return dict(file.execute("SELECT id, version FROM images").fetchall())
+
+
+def content(store: ReviewStore) -> list[tuple]:
+    """Everything that people can change."""
+    with store.reading() as file:
+        return [
+            tuple(map(tuple, file.execute(query)))
+            for query in (
+                "SELECT * FROM boxes ORDER BY id",
+                "SELECT * FROM tags ORDER BY image, class",
+                "SELECT id, done FROM images ORDER BY id",
+            )
+        ]
+
+
+def act(store: ReviewStore, kind: type, who: str = "anna", **what):
+    seen = what.pop("seen", versions(store))
+    action = kind(id=what.pop("id", name()), seen=seen, kind=kind.model_fields["kind"].annotation.__args__[0], **what)
+    return actions.apply(store, action, who)
+
+
+EVERYTHING = [
+    (Judge, {"boxes": {1: "right", 2: "wrong", 3: "right"}}),
+    (Change, {"box": 4, "corners": (12, 11, 55, 61)}),
+    (Change, {"box": 5, "index": 1}),
+    (Draw, {"image": 1, "index": 1, "corners": (1, 2, 30, 40)}),
+    (SetTag, {"image": 3, "index": 1, "present": True}),
+    (SetTag, {"image": 2, "index": 1, "present": False}),
+    (Finish, {"image": 6}),
+    (Judge, {"boxes": {2: "open"}}),
+]
+
+
+def test_every_action_can_be_undone_and_redone_without_limit(store: ReviewStore) -> None:
+    states = [content(store)]
+    for kind, what in EVERYTHING:
+        act(store, kind, **what)
+        states.append(content(store))
+    assert len({json.dumps(state) for state in states}) == len(states)  # each changed something
+    for state in reversed(states[:-1]):
+        actions.turn(store, name(), "anna", back=True)
+        assert content(store) == state
+    with pytest.raises(actions.RefusedError, match="nothing to undo"):
+        actions.turn(store, name(), "anna", back=True)
+    for state in states[1:]:
+        actions.turn(store, name(), "anna", back=False)
+        assert content(store) == state
+    with pytest.raises(actions.RefusedError, match="nothing to redo"):
+        actions.turn(store, name(), "anna", back=False)
+
+
+def test_a_new_action_after_an_undo_leaves_nothing_to_redo(store: ReviewStore) -> None:
+    act(store, Judge, boxes={1: "right"})
+    actions.turn(store, name(), "anna", back=True)
+    act(store, Judge, boxes={2: "wrong"})
+    with pytest.raises(actions.RefusedError, match="nothing to redo"):
+        actions.turn(store, name(), "anna", back=False)
+
+
+def test_an_action_that_arrives_twice_is_applied_once(store: ReviewStore) -> None:
+    seen = versions(store)
+    drawn = {"id": name(), "seen": seen, "image": 1, "index": 0, "corners": (1, 2, 30, 40)}
+    first = act(store, Draw, **drawn)
+    again = act(store, Draw, **drawn)
+    assert first["drawn"] is not None
+    assert again["repeated"]
+    assert again["number"] == first["number"]
+    assert again["versions"] == first["versions"] == {1: 1}
+    assert sum(row[0] > 15 for row in content(store)[0]) == 1
+    undo = name()
+    actions.turn(store, undo, "anna", back=True)
+    actions.turn(store, undo, "anna", back=True)
+    assert content(store)[0][-1][0] == 15
+
+
+def test_an_image_that_somebody_else_changed_is_a_conflict_and_nothing_of_the_action_is_kept(
+    store: ReviewStore,
+) -> None:
+    seen = versions(store)
+    act(store, Judge, "bert", boxes={3: "wrong"})
+    before = content(store)
+    with pytest.raises(ConflictError) as raised:
+        act(store, Judge, boxes={1: "right", 3: "right"}, seen=seen)
+    (image,) = raised.value.versions
+    assert content(store) == before
+    assert work.changed_by(store, raised.value.versions) == {image: "reviewer bert"}
+    act(store, Judge, boxes={1: "right"}, seen=seen)
+
+
+def test_undo_is_of_ones_own_actions_and_never_of_what_somebody_changed_since(store: ReviewStore) -> None:
+    act(store, Judge, boxes={1: "right"})
+    act(store, Judge, "bert", boxes={2: "wrong"})
+    actions.turn(store, name(), "anna", back=True)
+    with store.reading() as file:
+        assert dict(file.execute("SELECT id, status FROM boxes WHERE id < 3").fetchall()) == {1: "open", 2: "wrong"}
+    act(store, Judge, boxes={3: "right"})
+    act(store, Judge, "bert", boxes={3: "wrong"})
+    before = content(store)
+    with pytest.raises(ConflictError, match="cannot be undone"):
+        actions.turn(store, name(), "anna", back=True)
+    assert content(store) == before
+
+
+def test_training_reads_exactly_what_was_done(store: ReviewStore) -> None:
+    for kind, what in EVERYTHING:
+        act(store, kind, **what)
+    found = read_reviewed(store.path, CLASSES)
+    assert set(found) == {"0.jpg", "1.jpg", "2.jpg", "3.jpg", "5.jpg"}
+    np.testing.assert_allclose(found["0.jpg"].boxes, [[10, 10, 50, 60], [1, 2, 30, 40]])
+    assert found["0.jpg"].classes.tolist() == [0, 1]
+    assert found["0.jpg"].tags == {1: 1}  # what was drawn is in the image
+    assert found["5.jpg"].done
+    corrected = found["2.jpg"]
+    np.testing.assert_allclose(corrected.boxes, [[12, 11, 55, 61]])
+    changed = found["3.jpg"]
+    assert (changed.classes.tolist(), changed.rejected_classes.tolist()) == ([1], [0])
+
+
+def test_judging_again_takes_the_last_word(store: ReviewStore) -> None:
+    act(store, Change, box=1, corners=(12, 11, 55, 61))
+    act(store, Judge, boxes={1: "wrong"})
+    act(store, Judge, boxes={1: "right"})
+    assert content(store)[0][0][3:8] == (12, 11, 55, 61, "corrected")
+    act(store, Judge, boxes={1: "open"})
+    assert content(store)[0][0][3:8] == (10, 10, 50, 60, "open")
+    act(store, Change, box=1, corners=(10, 10, 50, 60))
+    assert content(store)[0][0][7] == "right"
+
+
+def test_boxes_stay_in_the_image_and_have_an_area(store: ReviewStore) -> None:
+    drawn = act(store, Draw, image=1, index=0, corners=(-20, 5, 1000, 60))["drawn"]
+    row = next(row for row in content(store)[0] if row[0] == drawn)
+    assert row[3:7] == (0, 5, 100, 60)
+    for corners in [(5, 5, 5, 60), (200, 5, 300, 60), (30, 30, 10, 60)]:
+        with pytest.raises(actions.RefusedError, match="at least 1 pixel"):
+            act(store, Draw, image=1, index=0, corners=corners)
+
+
+@pytest.mark.parametrize(
+    ("kind", "what"),
+    [
+        (Judge, {"boxes": {999: "right"}}),
+        (Change, {"box": 1, "index": 7}),
+        (Draw, {"image": 77, "index": 0, "corners": (1, 2, 30, 40)}),
+        (SetTag, {"image": 1, "index": 9, "present": True}),
+        (Finish, {"image": 99}),
+    ],
+)
+def test_what_is_not_there_is_said(store: ReviewStore, kind: type, what: dict) -> None:
+    before = content(store), versions(store)
+    with pytest.raises(MissingError, match="there is no"):
+        act(store, kind, **what)
+    assert (content(store), versions(store)) == before
+
+
+def screen(store: ReviewStore, tab: str, who: str = "anna", **asked) -> list[dict]:
+    wanted = {"mode": "sample", "size": 4} | asked
+    return work.screen(store, Screen(tab=tab, **wanted), who)["boxes"]
+
+
+def test_two_people_and_two_tabs_never_get_the_same_image(store: ReviewStore) -> None:
+    given = [screen(store, tab, who) for tab, who in [("tab-one1", "anna"), ("tab-two2", "anna"), ("tab-one1", "bert")]]
+    images = [{box["image"] for box in boxes} for boxes in given]
+    assert all(images)
+    assert sum(map(len, images)) == len(set.union(*images))
+    again = screen(store, "tab-one1", "anna")
+    assert [box["id"] for box in again] == [box["id"] for box in given[0]]  # a reload shows one's own
+
+
+def test_leases_end_when_the_page_lets_go_or_falls_silent(store: ReviewStore, monkeypatch) -> None:
+    first = {box["image"] for box in screen(store, "tab-one1", size=120)}
+    assert len(first) == 10
+    assert screen(store, "tab-two2") == []
+    held = sorted(first)[:7]
+    work.pulse(store, Pulse(tab="tab-one1", holds=held), "anna")
+    assert {box["image"] for box in screen(store, "tab-two2", size=120)} == first - set(held)
+    later = work.time.time() + work.LEASE_SECONDS + 1
+    monkeypatch.setattr(work.time, "time", lambda: later)
+    assert len({box["image"] for box in screen(store, "tab-two2", size=120)}) == 10
+
+
+def test_the_sample_is_random_and_the_rest_is_most_useful_first(store: ReviewStore) -> None:
+    useful = screen(store, "tab-one1", mode="useful", index=0, size=120)
+    assert [box["image"] for box in useful] == list(range(10, 0, -1))
+    sample = [box["image"] for box in screen(store, "tab-one1", index=0, size=120)]
+    assert sorted(sample) == list(range(1, 11)) != sample
+    assert {box["index"] for box in screen(store, "tab-one1", index=1, size=120)} == {1}
+
+
+def test_next_image_skips_what_is_done_or_held(store: ReviewStore) -> None:
+    asked = Next(tab="tab-one1", mode="useful")
+    assert work.next_image(store, asked, "anna")["image"]["id"] == 10
+    act(store, Finish, image=10)
+    assert work.next_image(store, asked, "anna")["image"]["id"] == 9
+    assert work.next_image(store, asked, "bert")["image"]["id"] == 8
+    assert work.image(store, 9, "bert", "tab-one1")["held_by"] == "reviewer anna"
+
+
+def test_many_threads_lose_nothing(store: ReviewStore) -> None:
+    """Eight people draw at once in images of their own and in one that they share."""
+    wanted, refused = [], []
+
+    def draw(who: str, image: int) -> None:
+        for number in range(10):
+            corners = (number, 1, number + 20, 40)
+            for where in (image, 9):
+                try:
+                    act(store, Draw, who, image=where, index=0, corners=corners)
+                    wanted.append(where)
+                except ConflictError:
+                    refused.append(where)
+
+    threads = [threading.Thread(target=draw, args=(f"person{n}", n)) for n in range(1, 9)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert set(refused) <= {9}
+    with closing(sqlite3.connect(store.path)) as file:
+        drawn = file.execute("SELECT count(*) FROM boxes WHERE status = 'drawn'").fetchone()[0]
+        written = file.execute("SELECT count(*) FROM actions").fetchone()[0]
+    assert drawn == written == len(wanted) == 160 - len(refused)
+
+
+def test_a_store_that_cannot_be_used_is_named(tmp_path: Path) -> None:
+    with pytest.raises(DataError, match="there is no such store"):
+        ReviewStore(tmp_path / "none.sqlite")
+    (tmp_path / "text.sqlite").write_text("no store")
+    with pytest.raises(DataError, match="is not a store of `dpl review`"):
+        ReviewStore(tmp_path / "text.sqlite")
+    with pytest.raises(DataError, match="there are no images to review"):
+        create_store(tmp_path / "empty.sqlite", CLASSES, [], {})
+    (tmp_path / "file").write_text("")
+    image = FoundImage("a", tmp_path / "a", 10, 10, (1, 0))
+    with pytest.raises(DataError, match=r"cannot be written .* with --store"):
+        create_store(tmp_path / "file" / "in.sqlite", CLASSES, [image], {})
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["file", "text.sqlite"]
