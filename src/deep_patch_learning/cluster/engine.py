@@ -113,7 +113,7 @@ class Engine:
                 self._hire(job, more is not None)
                 for member in self._members:
                     if member.beginning is None and member.part is None and (self._again or more is not None):
-                        part = self._again.popleft() if self._again else more
+                        part = self._again.popleft() if more is None else more  # what took a worker with it comes last
                         if part is more:
                             more = next(waiting, None)
                         member.part, member.working = part, member.handle.work.remote(part)
