@@ -11,7 +11,7 @@
 `dpl label`. `speed`: images per second of one and of two workers of one thread, and of `dpl label` with one thread, in turns.
 `memory`: the most memory of a worker with a set, and with the set ten times under other names. `limit`: a training on tars
 whose decoded images do not fit the limit on a process's data (`ulimit -d`). `ranks`: four ranks under torchrun, one of them
-killed in the middle, against one process. `costs`: results/scale_costs.csv, what a million images take, from these and other results.
+killed in the middle, against one process. `costs`: results/scale_costs.csv, what a million images take, from other results too.
 """
 
 import argparse
