@@ -8,9 +8,11 @@ import json
 import os
 import pickle
 import select
+import sqlite3
 import subprocess
 import sys
 from collections.abc import Callable
+from contextlib import closing, suppress
 from pathlib import Path
 from random import Random
 from typing import Any
@@ -112,6 +114,9 @@ def makers(scratch: Path) -> dict[str, Make]:
     made["split-lists"] = _split_list
     made["proposals"] = _proposals
     made["run-folders"] = lambda trial: _tampered(run, trial)
+    made["label-studio"] = lambda trial: _beside_images(trial, "tasks.json", _json(STUDIO, trial.random))
+    made["cvat"] = lambda trial: _beside_images(trial, "annotations.xml", mutate.of_text(CVAT, trial.random))
+    made["review-answers"] = _answers
     saved = _prediction()
     made["predictions"] = lambda trial: _write(trial, "a.json", _json(saved, trial.random))
     stored = _weights(scratch)
@@ -140,6 +145,30 @@ COCO: Any = {
 XML = """<annotation><filename>a.png</filename><object><name>dog</name><difficult>0</difficult>
 <bndbox><xmin>1</xmin><ymin>2</ymin><xmax>9</xmax><ymax>8</ymax></bndbox></object><object><name>cat</name></object></annotation>
 """
+STUDIO: Any = [
+    {
+        "id": 1,
+        "data": {"image": "/data/local-files/?d=a.png", "tags": ["dog"]},
+        "annotations": [{"result": [{"value": {"rectanglelabels": ["dog"], "x": 1, "y": 1, "width": 5, "height": 5}}]}],
+    },
+    {
+        "id": 2,
+        "data": {"image": "b.png"},
+        "annotations": [{"was_cancelled": False, "result": [{"value": {"choices": ["cat"]}}]}],
+    },
+    {"id": 3, "image": "/data/upload/1/a.png", "label": [{"rectanglelabels": ["cat"]}], "choice": "dog"},
+]
+CVAT = """<?xml version="1.0" encoding="utf-8"?><annotations><version>1.1</version><meta><task><labels><label><name>dog</name>
+</label><label><name>cat</name></label></labels></task></meta><image id="0" name="a.png" width="12" height="10"><tag label="dog"/>
+</image><image id="1" name="b.png" subset="val"><box label="cat" xtl="1" ytl="1" xbr="5" ybr="5"/></image></annotations>
+"""
+ANSWERS: Any = {
+    "image": "a.png",
+    "boxes": [["dog", 1, 2, 3, 4]],
+    "rejected": [["cat", 1, 2, 3, 4]],
+    "tags": {"dog": 1},
+    "done": True,
+}
 SET = "refined\nall\nsteps=10\nscales=480,600\nlearning_rate=1e-3\nseeds=votes\nflips=true\nbackbone=tiny"
 
 
@@ -188,6 +217,32 @@ def _voc(trial: Trial) -> Path:
     for name in ("a", "b"):
         Image.new("RGB", (12, 10)).save(trial.folder / "JPEGImages" / f"{name}.png")
     return trial.folder
+
+
+def _answers(trial: Trial) -> Path:
+    """Return a store of a review, or the lines that a run keeps of one."""
+    if trial.random.random() < 0.5:
+        return _write(trial, "reviewed.jsonl", _json(ANSWERS, trial.random))
+    from deep_patch_learning.data.reviewed import SCHEMA, VERSION
+
+    path = trial.folder / "store.sqlite"
+    with closing(sqlite3.connect(path)) as file, file:
+        file.executescript(f"PRAGMA user_version = {VERSION}; PRAGMA page_size = 512; VACUUM; {SCHEMA}")
+        file.execute("INSERT INTO classes VALUES (1, 'dog'), (2, 'cat')")
+        file.execute(
+            "INSERT INTO images (id, name, path, width, height, place) VALUES (1, 'a.png', 'a.png', 12, 10, 0)"
+        )
+        values = [
+            trial.random.choice((1.0, "x", b"x", -5, 1e308, None)) if trial.random.random() < 0.2 else n
+            for n in (1, 2, 8, 9)
+        ]
+        with suppress(sqlite3.IntegrityError):
+            file.execute(
+                "INSERT INTO boxes (image, class, x1, y1, x2, y2, status) VALUES (1, 1, ?, ?, ?, ?, 'drawn')", values
+            )
+    content = path.read_bytes()
+    path.write_bytes(mutate.of_bytes(content, trial.random) if trial.random.random() < 0.8 else content)
+    return path
 
 
 def _split_list(trial: Trial) -> Path:

@@ -97,6 +97,7 @@ TEXTS = [
     "[[x]]",
     "a.b.c = 1",
 ]
+DEEP = "nested"  # stands for a list that is nested deeper than Python copies
 VALUES: list[Any] = [
     None,
     True,
@@ -168,7 +169,8 @@ def of_json(good: Any, random: Random) -> str:
     found = copy.deepcopy(good)
     for _ in range(random.choice((1, 1, 1, 2, 4))):
         found = _changed(found, random)
-    text = json.dumps(found)
+    depth = random.choice((20, 900, 5000))
+    text = json.dumps(found).replace(f'"{DEEP}"', "[" * depth + "]" * depth)
     if random.random() < 0.05:
         text = text.replace(random.choice(("1", "0", "2")), "9" * random.choice((400, 5000)), 1)
     return text
@@ -204,8 +206,5 @@ def _changed(value: Any, random: Random) -> Any:
 
 def _any(random: Random) -> Any:
     if random.random() < 0.02:
-        deep: Any = []
-        for _ in range(random.choice((20, 900))):
-            deep = [deep]
-        return deep
-    return random.choice(VALUES) if random.random() < 0.6 else random.choice(TEXTS)
+        return DEEP
+    return copy.deepcopy(random.choice(VALUES if random.random() < 0.6 else TEXTS))

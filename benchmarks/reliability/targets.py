@@ -53,6 +53,7 @@ def run_folder(folder: Path) -> None:
     """Load the model of a run and predict with it, and read all that the run says of itself."""
     import numpy as np
 
+    from deep_patch_learning.data.dataset import TaggedImages
     from deep_patch_learning.inference.calibration import read_calibration
     from deep_patch_learning.inference.loading import load
     from deep_patch_learning.refinement.pseudo_boxes import read_pseudo_boxes
@@ -75,7 +76,11 @@ def run_folder(folder: Path) -> None:
         lambda: read_pseudo_boxes(run.pseudo_boxes, ["a.jpg"], ["cat", "dog"]),
         lambda: read_checkpoint(run.checkpoint),
         lambda: images_of_run(run),
-        lambda: (_settings(run), _versions(run), _facts(run, images_of_run(run).trained, run.read_log())),
+        lambda: (
+            _settings(run),
+            _versions(run),
+            _facts(run, TaggedImages((), (), (), np.zeros((0, 0))), run.read_log()),
+        ),
     ]
     last: Exception | None = None
     for part in parts:
@@ -113,6 +118,18 @@ def prediction(path: Path) -> None:
     found.to_coco()
 
 
+def review_answers(path: Path) -> None:
+    """Read what people said in a review: its store, or the lines that a run keeps of it."""
+    from deep_patch_learning.data.reviewed import from_lines, judged_boxes, opened, read_reviewed
+
+    if path.suffix == ".jsonl":
+        from_lines(path, ["cat", "dog"])
+        return
+    read_reviewed(path, ["cat", "dog"])
+    with opened(path) as file:
+        judged_boxes(file, ["cat", "dog"])
+
+
 def weights(path: Path) -> None:
     """Build a network that starts from a file of pretrained weights."""
     from deep_patch_learning.recipe.build import build_network
@@ -134,4 +151,7 @@ TARGETS: dict[str, Callable[[Path], None]] = {
     "set": set_options,
     "predictions": prediction,
     "weights": weights,
+    "label-studio": tags,
+    "cvat": tags,
+    "review-answers": review_answers,
 }

@@ -215,7 +215,7 @@ def broken(change):
         ("\udcff", "not a JSON file"),
         ("[]", "its format is 'list'"),
         ("{}", "its format is None; wanted 'deep_patch_learning"),
-        (broken(lambda d: d.pop("width")), "the key 'width' is missing"),
+        (broken(lambda d: d.pop("width")), "no 'width'"),
         (broken(lambda d: d["raw"].pop("found_boxes")), "the key 'found_boxes' is missing"),
         (broken(lambda d: d.update(raw=None)), "broken"),
         (broken(lambda d: d.update(width="wide")), "broken"),

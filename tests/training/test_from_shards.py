@@ -10,6 +10,8 @@ import pytest
 import torch
 from shard_writing import write_table, write_tar
 
+from deep_patch_learning.commands.check import check
+from deep_patch_learning.commands.label import label
 from deep_patch_learning.common.errors import DataError
 from deep_patch_learning.data.readers.read import Kind, read_tags, recognise
 from deep_patch_learning.data.store import AT_HAND, ImageStore
@@ -43,6 +45,16 @@ def test_the_same_weights_as_from_files(
     ours, theirs = (read_checkpoint(run / "weights.safetensors")[1] for run in (tmp_path / "run", small_run))
     for name, tensor in theirs.items():
         assert torch.equal(ours[name], tensor), name
+
+
+def test_shards_are_checked_and_labelled_like_files(folder: Path, small_run: Path, tmp_path: Path) -> None:
+    report = check(folder)
+    assert report.opened == report.images == 24
+    assert not [finding for finding in report.findings if finding.kind == "unreadable"]
+    assert label(folder, small_run, out=tmp_path / "labels", format="parquet", device="cpu")["images"] == 24
+    with pytest.raises(DataError, match=r"lies in a shard, .* Use --format parquet"):
+        label(folder, small_run, out=tmp_path / "coco", format="coco", device="cpu")
+    assert not (tmp_path / "coco").exists()
 
 
 def test_a_cut_shard_is_named_before_training(folder: Path) -> None:

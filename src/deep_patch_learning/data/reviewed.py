@@ -10,12 +10,13 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypedDict
 
 import numpy as np
 
+from deep_patch_learning.common.atomic_files import fitting, parsed
 from deep_patch_learning.common.boxes import box_iou
-from deep_patch_learning.common.errors import DataError
+from deep_patch_learning.common.errors import DataError, short
 from deep_patch_learning.data.dataset import PRESENT, TaggedImages
 
 VERSION = 1  # of the tables, SQLite's `user_version`
@@ -120,20 +121,32 @@ def as_lines(reviewed: Mapping[str, ReviewedImage], classes: Sequence[str]) -> s
     return "".join(lines)
 
 
+class _Line(TypedDict):
+    """The schema of a line of `as_lines`: boxes are [class, x1, y1, x2, y2]."""
+
+    image: str
+    boxes: list[list[str | float]]
+    rejected: list[list[str | float]]
+    tags: dict[str, int]
+    done: bool
+
+
 def from_lines(path: Path, classes: Sequence[str]) -> dict[str, ReviewedImage]:
     """Return what `as_lines` wrote to a file, by the images' names."""
     numbers = {name: number for number, name in enumerate(classes)}
     found = {}
     try:
-        for line in map(json.loads, path.read_text(encoding="utf-8").splitlines()):
+        for line in (fitting(parsed(text), _Line) for text in path.read_bytes().splitlines()):
             arrays: list[np.ndarray] = []
-            for key in ("boxes", "rejected"):
-                arrays.append(np.array([box[1:] for box in line[key]], np.float32).reshape(-1, 4))
-                arrays.append(np.array([numbers[box[0]] for box in line[key]], np.int64))
-            tags = {numbers[name]: int(state) for name, state in line["tags"].items()}
-            found[line["image"]] = ReviewedImage(arrays[0], arrays[1], arrays[2], arrays[3], tags, bool(line["done"]))
-    except (OSError, KeyError, TypeError, ValueError) as error:
-        raise DataError(f"{path}: is damaged or of other classes ({error!r}). Train again in a new folder.") from None
+            for rows in (line["boxes"], line["rejected"]):
+                arrays.append(np.array([box[1:] for box in rows], np.float32).reshape(len(rows), 4))
+                arrays.append(np.array([numbers[str(box[0])] for box in rows], np.int64))
+            tags = {numbers[name]: state for name, state in line["tags"].items()}
+            found[line["image"]] = ReviewedImage(arrays[0], arrays[1], arrays[2], arrays[3], tags, line["done"])
+    except (OSError, LookupError, TypeError, ValueError, OverflowError) as error:
+        raise DataError(
+            f"{path}: is damaged or of other classes ({short(error)}). Train again in a new folder."
+        ) from None
     return found
 
 
@@ -198,11 +211,11 @@ def read_reviewed(store: str | Path, classes: Sequence[str]) -> dict[str, Review
         for image, number, state in file.execute("SELECT image, class, state FROM tags WHERE state != original"):
             tags.setdefault(image, {})[own[number]] = state
         said = file.execute("SELECT id, name, done FROM images ORDER BY id").fetchall()
-    return {
-        name: _reviewed(found.get(key, []), own, tags.get(key, {}), bool(done))
-        for key, name, done in said
-        if done or key in found or key in tags
-    }
+        return {
+            name: _reviewed(found.get(key, []), own, tags.get(key, {}), bool(done))
+            for key, name, done in said
+            if done or key in found or key in tags
+        }
 
 
 def _numbers(file: sqlite3.Connection, classes: Sequence[str]) -> dict[int, int]:
@@ -247,5 +260,12 @@ def opened(path: Path) -> Iterator[sqlite3.Connection]:
                     f"{path}: is a store of version {version}; wanted {VERSION}. Use the dpl that wrote it."
                 )
             yield file
-    except (sqlite3.DatabaseError, json.JSONDecodeError) as error:
+    except (
+        sqlite3.Error,
+        ValueError,
+        TypeError,
+        LookupError,
+        OverflowError,
+        RecursionError,
+    ) as error:  # values of any type
         raise DataError(f"{path}: is not a store of `dpl review` ({error}). Give the file it wrote.") from None

@@ -4,11 +4,11 @@ import json
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple, TypedDict
 
 import numpy as np
 
-from deep_patch_learning.common.atomic_files import parsed, write_whole
+from deep_patch_learning.common.atomic_files import fitting, parsed, write_whole
 from deep_patch_learning.common.boxes import area, outside
 from deep_patch_learning.common.errors import DataError, DplError, did_you_mean
 
@@ -56,6 +56,22 @@ class Tag(NamedTuple):
 
     def __repr__(self) -> str:
         return f"Tag({self.name!r}, probability={self.probability:.2f}, score={self.score:.2f})"
+
+
+class _Raw(TypedDict):
+    classes: list[str]
+    threshold: float | list[float]
+    only: list[str] | None
+
+
+class _Saved(TypedDict):
+    """The schema of a saved prediction; `Prediction` checks the arrays in `raw`."""
+
+    name: str
+    source: str | None
+    width: int
+    height: int
+    raw: _Raw
 
 
 class FoundBox(NamedTuple):
@@ -424,12 +440,13 @@ class Prediction:
             found = saved.get("format") if isinstance(saved, Mapping) else type(saved).__name__
             raise DataError(f"{where}: not a saved prediction: its format is {found!r}; wanted {FORMAT!r}")
         try:
+            fitting(dict(saved), _Saved)
             outer = {key: saved[key] for key in ("name", "source", "width", "height")}
             raw = {key: saved["raw"][key] for key in ("classes", "threshold", "only", *_ARRAYS)}
             return cls(**outer, **raw, **{name: saved["raw"].get(name) for name in _OPTIONAL})
         except KeyError as error:
             raise DataError(f"{where}: the key {error} is missing. Save the prediction anew.") from None
-        except (TypeError, ValueError) as error:
+        except (TypeError, ValueError, OverflowError) as error:
             raise DataError(f"{where}: the saved prediction is broken ({error}). Save it anew.") from None
         except DplError as error:
             raise DataError(f"{where}: {error}") from None

@@ -20,6 +20,7 @@ MOST_BYTES = 128 << 20  # of made images that are kept
 SIDES = (320, 1024, 2048)  # longest sides of an image that the page may ask for
 CROP_SIDE = 288  # pixels of a crop
 MARGIN = 1.3  # of the crop's side to the box's longer one
+BEYOND = (104, 108, 112)  # the colour beside an image that is narrower than a crop
 DECODERS = 4  # images that are decoded at once
 
 
@@ -91,7 +92,8 @@ class Pixels:
         enough = int(CROP_SIDE * max(width, height) / max(x2 - x1, y2 - y1)) + 1
         pixels, ratio = self._read(number, enough, width)
         area = tuple(round(value * ratio) for value in (x1, y1, x2, y2))
-        part = Image.fromarray(pixels).crop((area[0], area[1], max(area[2], area[0] + 1), max(area[3], area[1] + 1)))
+        part = Image.new("RGB", (max(area[2] - area[0], 1), max(area[3] - area[1], 1)), BEYOND)
+        part.paste(Image.fromarray(pixels), (-area[0], -area[1]))
         return _jpeg(part.resize((CROP_SIDE, CROP_SIDE), Image.Resampling.BICUBIC, reducing_gap=2.0), 85)
 
     def _read(self, number: int, enough: int, width: int | None = None) -> tuple[np.ndarray, float]:

@@ -377,9 +377,9 @@ def training_time(log: Sequence[Mapping[str, Any]]) -> TrainingTime:
     """Return the seconds that a training took and its samples per second, from its log.
 
     A run that was resumed has several clocks, each from 0; their times are added up. The speed leaves out the first line of
-    each clock, in which the device warms up, unless there is no other. Lines without a time do not count.
+    each clock, in which the device warms up, unless there is no other. Lines without a time or samples do not count.
     """
-    log = [entry for entry in log if "seconds" in entry]
+    log = [entry for entry in log if "seconds" in entry and "samples" in entry]
     seconds, steady_seconds, steady_samples = 0.0, 0.0, 0
     before: Mapping[str, Any] | None = None
     for entry in log:

@@ -420,4 +420,4 @@ def _pinned(layout: Layout, device: torch.device) -> Layout:
 
 
 def _dropout_seed(seed: int, step: int, number: int) -> int:
-    return int(np.random.SeedSequence((seed, step, number)).generate_state(1, np.uint64)[0] >> 1)
+    return int(np.random.SeedSequence((seed, step, number)).generate_state(1, np.uint64)[0]) >> 1

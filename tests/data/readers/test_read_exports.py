@@ -69,7 +69,7 @@ def test_label_studio_json_min(make: Callable[..., Path], told: Callable) -> Non
 
 BROKEN = [
     ([], "found a list of nothing, wanted a Label Studio export .* use .jsonl"),
-    ([3], "task 1: found '3', wanted a Label Studio export"),
+    ([3], "task 1: found 3, wanted a Label Studio export"),
     ([{"data": {"text": "hello"}}], r"task 1: no entry of its data names an image \(found text\)"),
     (
         [{"data": {"image": "a.jpg"}, "annotations": []}],
@@ -77,7 +77,7 @@ BROKEN = [
     ),
     ([done("https://host/a.jpg", [])], "task 1: 'https://host/a.jpg' is on the network. Download"),
     ([done("s3://bucket/a.jpg", [])], "on the network"),
-    ([{"data": {"image": "a.jpg"}, "annotations": [{"result": 3}]}], "task 1: 'result' is '3', wanted a list"),
+    ([{"data": {"image": "a.jpg"}, "annotations": [{"result": 3}]}], "task 1: 'result' is 3, wanted a list"),
     ([done("a.jpg", [choices("dog")]), done("a.jpg", [])], "'a.jpg' is already at task 1"),
     ([done("b.jpg", [choices("dog")])], r"1 of 1 images are not there: 'b.jpg' \(task 1\). Did you mean 'a.jpg'"),
 ]

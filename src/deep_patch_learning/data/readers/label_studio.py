@@ -3,9 +3,9 @@
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
-from urllib.parse import parse_qs, unquote, urlsplit
+from urllib.parse import SplitResult, parse_qs, unquote, urlsplit
 
-from deep_patch_learning.common.errors import DataError
+from deep_patch_learning.common.errors import DataError, short
 from deep_patch_learning.data.readers.table import (
     TagRow,
     TagTable,
@@ -38,7 +38,7 @@ def read_label_studio(path: Path) -> TagTable:
 def _row(task: Any, place: str, path: Path) -> TagRow:
     data = task.get("data", task) if isinstance(task, dict) else None
     if not isinstance(data, dict):
-        raise DataError(f"{path}, {place}: found {str(task)[:40]!r}, wanted {_WANTED}. For rows of tags, use .jsonl.")
+        raise DataError(f"{path}, {place}: found {short(task)}, wanted {_WANTED}. For rows of tags, use .jsonl.")
     address = _image_of(data, task)
     if address is None:
         raise DataError(
@@ -50,6 +50,14 @@ def _row(task: Any, place: str, path: Path) -> TagRow:
     return TagRow(place, name, file, present, unknown)
 
 
+def _split(address: str) -> SplitResult:
+    """Return the parts of an address; one that is none is a path."""
+    try:
+        return urlsplit(address)
+    except ValueError:  # a bracket that looks like half of an IPv6 address
+        return SplitResult("", "", address, "", "")
+
+
 def _image_of(data: dict[str, Any], task: dict[str, Any]) -> str | None:
     """Return the address of a task's image: its entry `image`, or the only one that looks like a file's address."""
     found = data.get("image")
@@ -57,13 +65,13 @@ def _image_of(data: dict[str, Any], task: dict[str, Any]) -> str | None:
         return found.strip()
     outer = () if data is not task else ("id", "annotator", "created_at", "updated_at")
     texts = [value for key, value in data.items() if isinstance(value, str) and key not in outer]
-    images = [text for text in texts if Path(urlsplit(text).path).suffix or _LOCAL in text]
+    images = [text for text in texts if Path(_split(text).path).suffix or _LOCAL in text]
     return images[0] if len(images) == 1 else None
 
 
 def _located(address: str, path: Path, place: str) -> tuple[str, Path]:
     """Return the unique name and the file of an address in Label Studio."""
-    parts = urlsplit(address)
+    parts = _split(address)
     if parts.scheme in ("http", "https", "s3", "gs", "azure-blob") and not parts.path.startswith((_LOCAL, _UPLOADED)):
         raise DataError(
             f"{path}, {place}: '{address[:80]}' is on the network. Download the images beside the export, and name their files."
@@ -108,7 +116,7 @@ def _tags(
 
 def _of_result(result: Any, path: Path, place: str) -> Iterator[str]:
     if not isinstance(result, list):
-        raise DataError(f"{path}, {place}: 'result' is {str(result)[:40]!r}, wanted a list of regions and choices.")
+        raise DataError(f"{path}, {place}: 'result' is {short(result)}, wanted a list of regions and choices.")
     for region in result:
         value = region.get("value") if isinstance(region, dict) else None
         if isinstance(value, dict):
@@ -124,7 +132,7 @@ def _of_controls(task: dict[str, Any]) -> Iterator[str]:
         elif isinstance(value, list):
             for region in value:
                 yield from _labels_in(region) if isinstance(region, dict) else ()
-        elif isinstance(value, str) and key not in outer and not Path(urlsplit(value).path).suffix and "/" not in value:
+        elif isinstance(value, str) and key not in outer and not Path(_split(value).path).suffix and "/" not in value:
             yield value.strip()
 
 

@@ -4,11 +4,12 @@ import { act, call, drained, saw, tab } from "./api.js";
 import { Canvas } from "./canvas.js";
 import { $, busy, choose, make, namesOf, say } from "./page.js";
 
-const STATUS = { open: "not judged", right: "right", wrong: "wrong", corrected: "corrected", drawn: "drawn" };
+const STATUS = { open: "open", right: "right", wrong: "wrong", corrected: "corrected", drawn: "drawn" };
 let app, canvas;
 let image = null; // as the server last said
 let selected = null; // id of a box
 let seen = []; // images of this session, in order
+let asking = 0;
 let following = null; // the image after this one, being loaded
 let moving = null; // a box that the arrow keys move, not sent yet
 
@@ -27,7 +28,10 @@ export function beginImage(shared) {
   for (const [id, what] of Object.entries(buttons)) $(id).onclick = what;
 }
 
-export const leaveImage = () => canvas.leave();
+export function leaveImage() {
+  asking++;
+  canvas.leave();
+}
 
 export const heldByImage = () => (image && app?.view === "image" ? [image.id] : []);
 
@@ -35,10 +39,12 @@ export const heldByImage = () => (image && app?.view === "image" ? [image.id] : 
 
 export const showImage = busy(async (number, box = null) => {
   if (number === undefined) return showNext();
+  const turn = ++asking;
   try {
-    put(await call(`/api/images/${number}?tab=${encodeURIComponent(tab)}`), box);
+    const found = await call(`/api/images/${number}?tab=${encodeURIComponent(tab)}`);
+    if (turn === asking) put(found, box); // else the person went on meanwhile
   } catch (failure) {
-    app.failed(failure);
+    if (turn === asking) app.failed(failure);
   }
 });
 
@@ -87,7 +93,7 @@ function prefetch() {
 function render() {
   $("name").textContent = image.name;
   const reasons = [
-    app.mode === "sample" ? "Drawn at random." : image.why ? `Shown since: ${image.why}.` : "",
+    app.mode === "sample" ? "Drawn at random." : image.why ? `Why this image: ${image.why}.` : "",
     image.done ? "This image is done." : "",
   ];
   $("image-why").textContent = reasons.join(" ");

@@ -94,9 +94,9 @@ function explain(facts) {
   $("explain").textContent =
     app.mode === "sample"
       ? facts.tight
-        ? "Random sample: the estimate is tight. Most useful first (M) now helps more."
-        : "Random sample: drawn by chance, so that the share of right boxes is known."
-      : "Most useful first: boxes that are likely wrong, and whose correction teaches most.";
+        ? "Random sample: the interval is tight, most useful first (M) helps more."
+        : "Random sample: drawn by chance, to know the share."
+      : "Most useful first: likely wrong, and worth most to correct.";
 }
 
 onSaving(({ unsaved, away }) => {

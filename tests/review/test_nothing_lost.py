@@ -1,0 +1,141 @@
+"""Nothing is lost and nothing done twice: the server is killed, pages are closed, people work on the same images."""
+
+import contextlib
+import random
+import sqlite3
+import threading
+import time
+import uuid
+from pathlib import Path
+from typing import Any
+
+import httpx
+
+
+def drawn_in(store: Path) -> list[tuple]:
+    with contextlib.closing(sqlite3.connect(store)) as file:
+        assert file.execute("PRAGMA integrity_check").fetchone() == ("ok",)
+        return file.execute("SELECT image, x1, y1, x2, y2 FROM boxes WHERE status = 'drawn' ORDER BY id").fetchall()
+
+
+class Stubborn:
+    """A client that sends each action until it is acknowledged, as the page does."""
+
+    def __init__(self, server: Any, image: int) -> None:
+        self.server, self.image, self.client = server, image, server.client()
+        self.acknowledged: list[tuple] = []
+        self.failures = 0
+        self.stop = threading.Event()
+
+    def run(self) -> None:
+        version, number = 0, 0
+        while not self.stop.is_set():
+            corners = (number % 100, number // 100, number % 100 + 20, number // 100 + 30)
+            action = {"id": uuid.uuid4().hex, "kind": "draw", "seen": {str(self.image): version}, "image": self.image}
+            action |= {"index": 0, "corners": corners}
+            while True:
+                try:
+                    answer = self.client.post("/api/actions", json=action)
+                    break
+                except httpx.TransportError:
+                    self.failures += 1
+                    time.sleep(0.02)
+            assert answer.status_code == 200, answer.text
+            version = answer.json()["versions"][str(self.image)]
+            self.acknowledged.append((self.image, *map(float, corners)))
+            number += 1
+
+
+def test_a_server_that_is_killed_at_any_moment_loses_nothing_and_does_nothing_twice(process, labels) -> None:
+    chance = random.Random(3)
+    people = [Stubborn(process, image) for image in range(1, 5)]
+    threads = [threading.Thread(target=one.run) for one in people]
+    for thread in threads:
+        thread.start()
+    for _ in range(3):
+        time.sleep(chance.uniform(0.2, 0.8))
+        process.kill()
+        process.start()
+    time.sleep(0.3)
+    for one in people:
+        one.stop.set()
+    for thread in threads:
+        thread.join()
+    acknowledged = sorted(box for one in people for box in one.acknowledged)
+    assert len(acknowledged) > 20
+    assert sum(one.failures for one in people) > 0  # it was away
+    assert sorted(drawn_in(labels.with_name("photos.review.sqlite"))) == acknowledged
+
+
+def test_ctrl_c_ends_it_in_a_line(process, labels) -> None:
+    said = process.interrupt()
+    assert process.process.returncode in (0, 130)
+    assert "Traceback" not in said
+    assert not labels.with_name("photos.review.sqlite-wal").exists()  # folded into the store
+
+
+def statuses(store: Path) -> list[str]:
+    with contextlib.closing(sqlite3.connect(store)) as file:
+        return [row[0] for row in file.execute("SELECT status FROM boxes WHERE status != 'open'")]
+
+
+def test_what_is_done_while_the_server_is_away_is_sent_when_it_is_back(person, process, labels) -> None:
+    """Also when the tab is closed meanwhile and another one is opened."""
+    store = labels.with_name("photos.review.sqlite")
+    one = person(process, expected=("ERR_CONNECTION_REFUSED", "ERR_CONNECTION_RESET", "ERR_EMPTY_RESPONSE"))
+    count = one.page.locator("#tiles .tile").count()
+    process.kill()
+    one.press("x", "Enter")
+    one.until("document.getElementById('saved').dataset.state === 'away'")
+    assert "not saved" in one.page.locator("#saved").text_content()
+    assert statuses(store) == []
+    one.page.close()
+    process.start()
+    one.page = one.tab()
+    one.still()
+    assert sorted(statuses(store)) == ["right"] * (count - 1) + ["wrong"]
+
+
+def test_two_tabs_and_two_people_share_the_work(person, serve, labels) -> None:
+    review = serve(labels)
+    anna, bert = person(review), person(review)
+    second = anna.tab()
+    boxes = [
+        page.eval_on_selector_all("#tiles .tile", "all => all.map((one) => Number(one.dataset.box))")
+        for page in (anna.page, second, bert.page)
+    ]
+    assert len(set().union(*map(set, boxes))) == sum(map(len, boxes))
+    for page in (anna.page, second, bert.page):
+        page.bring_to_front()
+        page.keyboard.press("Enter")
+    for one, page in ((anna, anna.page), (anna, second), (bert, bert.page)):
+        one.still(page)
+    assert len(statuses(review.store)) >= max(map(len, boxes))
+
+
+def test_a_conflict_is_shown_and_nothing_is_overwritten(person, serve, labels) -> None:
+    review = serve(labels)
+    anna, bert = person(review, expected=("409",)), person(review)
+    for one in (anna, bert):
+        one.page.evaluate("location.hash = '#/image/5'")
+        one.until("document.getElementById('name').textContent === 'images/004.jpg'")
+        one.still()
+    assert "has this image open" in bert.page.locator("#held").text_content()
+    bert.press("x")
+    bert.still()
+    anna.press("a")
+    anna.still()
+    assert "changed this image meanwhile" in anna.page.locator("#toast").text_content()
+    assert anna.page.locator("#boxes li[data-status=wrong]").count() == 1
+    assert statuses(review.store) == ["wrong"]
+
+
+def test_a_page_of_another_review_changes_nothing(serve, labels, tmp_path) -> None:
+    review = serve(labels)
+    client = review.client()
+    action = {"id": "action-00001", "kind": "judge", "seen": {"1": 0}, "boxes": {"1": "right"}}
+    answer = client.post("/api/actions", json=action, headers={"x-review": "0" * 32})
+    assert answer.status_code == 412
+    assert "another review is served here" in answer.json()["error"]
+    assert statuses(review.store) == []
+    client.close()
