@@ -135,12 +135,12 @@ def test_a_worker_killed_and_a_node_removed_change_nothing(
 
 
 def test_a_second_start_does_nothing_and_needs_no_cluster(undisturbed: Path, many: Path, small_run: Path) -> None:
-    before = {path: path.stat().st_mtime_ns for path in undisturbed.glob("*/*")}
+    before = {path: path.stat().st_mtime_ns for path in undisturbed.rglob("*.*")}
     counts = on_ray(many, small_run, undisturbed, address="127.0.0.1:1")
     assert counts["shards_found_done"] == counts["shards"] == 4
     assert counts["images_done_now"] == 0
     assert counts["images"] == 95
-    assert {path: path.stat().st_mtime_ns for path in undisturbed.glob("*/*")} == before
+    assert {path: path.stat().st_mtime_ns for path in undisturbed.rglob("*.*")} == before
 
 
 def test_shards_are_read_and_a_lost_result_is_made_again(

@@ -35,7 +35,9 @@ def label_on_ray(job: LabelJob, parts: Parts, model: str, asked: Asked) -> dict[
     }
     tally = run_parts(job, parts, about, asked, "labelling")
     totals = _totals(job, parts)
-    broken = job.out.close(totals, broken_of(job, parts))
+    broken = sum(1 for _ in broken_of(job, parts))
+    if tally.found < len(parts) or not job.out.index.is_file():
+        job.out.close(totals, broken_of(job, parts))
     return {"folder": str(job.out.folder), **totals, "broken": broken, **tally.as_dict()}  # shards: their number
 
 

@@ -31,7 +31,8 @@ def patches_on_ray(parts: Parts, generator: PatchGenerator, asked: Asked, fresh:
         images, boxes, seconds = images + facts["images"], boxes + facts["boxes"], seconds + facts["patch_seconds"]
     index: dict[str, Any] = {"images": images, "boxes": boxes / images if images else 0.0}
     index["seconds_per_image"] = seconds / images if images else None
-    job.out.close(index, broken_of(job, parts))
+    if tally.found < len(parts) or not job.out.index.is_file():
+        job.out.close(index, broken_of(job, parts))
     return {**index, "broken": list(broken_of(job, parts)), "folder": str(folder), **tally.as_dict()}
 
 
