@@ -18,7 +18,7 @@ COLUMNS = {
     "patches_against_opencv": {
         "method": "method", "first": "first boxes", "boxes": "boxes", "seconds_median": "seconds (median)",
         "times_opencv": "times OpenCV's speed", "recall_50": "recall 0.5", "recall_70": "recall 0.7",
-        "mean_best_overlap": "mean best IoU",
+        "mean_best_overlap": "mean best IoU", "same_segmentations": "segmentations as OpenCV's",
     },
     "patches_voc2007_trainval": {
         "method": "method", "first": "first boxes", "boxes": "boxes", "seconds_per_image": "seconds per image and core",
@@ -138,10 +138,15 @@ COLUMNS = {
         "dollars_per_million": "dollars per million", "gigabytes_per_million": "GB per million", "of": "from",
     },
     "shipped_speed": {"what": "what", "seconds": "seconds per image (median)", "times_the_peer": "times SSDLite320"},
+    "review": {"what": "what", "value": "measured", "unit": "unit", "detail": "how"},
     "world_boxes": {
         "world": "images", "boxes": "boxes", "mAP": "mAP", "detection_mAP": "detection mAP",
         "recall_at_80": "recall at 80 % precision", "recall_of_2": "recall of 2 per class", "recall_of_3": "of 3 per class",
         "CorLoc": "CorLoc",
+    },
+    "reliability": {
+        "part": "part", "kind": "kind", "tried": "tried", "success": "success", "clean_error": "error of one line",
+        "traceback": "traceback", "hang": "hang", "lost_or_changed": "lost or changed",
     },
     "demo": {
         "way": "mean of three seeds", "mAP": "mAP", "mAP_11pt": "mAP 11-point", "CorLoc": "CorLoc",
@@ -274,6 +279,8 @@ def table(name: str) -> str:
     """Return one results file as a table of the page, with how it was made below."""
     if name == "summary":
         return summary()
+    if name == "reliability" and not (ROOT / "results" / "reliability.csv").exists():
+        return "Not measured yet."
     rows = results(name)
     columns = COLUMNS[name]
     if name == "demo":
@@ -287,6 +294,8 @@ def table(name: str) -> str:
     about = rows[0]
     if name == "demo":
         made = f"`python benchmarks/demo_seeds.py`, {about['machine']}, {about['date']};"
+    elif name == "reliability":
+        made = f"{about['machine']}, {about['date']}; commands and seeds are in the file;"
     elif name in SAME:
         said = f"`{commands[0]}`, with `--seeds`" if len(commands) == 1 else "the commands are in the file"
         made = f"{about['machine']}, {about['date']}; {said};"

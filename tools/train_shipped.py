@@ -85,7 +85,7 @@ def measure(options: argparse.Namespace) -> None:
         "samples": recipe.optimiser.steps * recipe.optimiser.batch_images,
         "megabytes": round(run.weights.stat().st_size / 1e6, 1),
     }
-    command = f"python tools/train_shipped.py measure {options.data.name} --twin TWIN, after its train"
+    command = f"python tools/train_shipped.py measure {options.data.name} --twin TWIN"
     row |= {"command": command, "seed": recipe.machine.seed}
     row |= {"machine": machine_name(), "date": date.today().isoformat()}
     with (RESULTS / "shipped_model.csv").open("w", newline="") as file:

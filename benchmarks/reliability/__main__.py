@@ -64,6 +64,7 @@ def _try(part: str, kinds: dict[str, Kind], scratch: Path, asked: argparse.Names
 def _tell(part: str, kind: str, number: int, result: Result, folder: Path, keep: Path | None) -> None:
     print(f"{part} {kind} {number}: {result.outcome}: {result.seen[-2000:]}", flush=True)
     if keep is not None:
+        shutil.rmtree(keep / f"{part}-{kind}-{number}", ignore_errors=True)
         shutil.copytree(folder, keep / f"{part}-{kind}-{number}", symlinks=True, dirs_exist_ok=True)
 
 
