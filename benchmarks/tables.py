@@ -132,6 +132,11 @@ COLUMNS = {
         "image_set": "images", "way": "recipe `fast`", "mAP": "mAP", "CorLoc": "CorLoc", "detection_mAP": "detection mAP",
         "recall_at_80": "recall at 80 % precision", "seeds": "seeds",
     },
+    "scale": {"what": "what", "figure": "measured", "wanted": "wanted", "setting": "setting"},
+    "scale_costs": {
+        "what": "what", "on": "on", "seconds_per_image": "seconds per image", "hours_per_million": "hours per million",
+        "dollars_per_million": "dollars per million", "gigabytes_per_million": "GB per million", "of": "from",
+    },
     "shipped_speed": {"what": "what", "seconds": "seconds per image (median)", "times_the_peer": "times SSDLite320"},
     "review": {"what": "what", "value": "measured", "unit": "unit", "detail": "how"},
     "world_boxes": {

@@ -17,6 +17,7 @@ GUIDES = [ROOT / name for name in ("CHANGELOG.md", "CONTRIBUTING.md", "CODE_OF_C
 PAGES = [ROOT / "README.md", *CARDS, *DOCS]
 TABLES = {
     "README.md": 1,
+    "scale.md": 2,
     "patches.md": 4,
     "speed.md": 6,
     "reliability.md": 1,
