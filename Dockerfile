@@ -36,9 +36,9 @@ RUN apt-get update \
 COPY --from=build /opt/dpl /opt/dpl
 ENV PATH=/opt/dpl/bin:$PATH \
     DPL_CACHE=/cache
-RUN mkdir /cache /data && chown 10001 /cache /data
+RUN mkdir /cache /data /reviews && chown 10001 /cache /data /reviews
 USER 10001
 WORKDIR /data
-VOLUME ["/cache"]
+VOLUME ["/cache", "/reviews"]
 ENTRYPOINT ["dpl"]
 CMD ["--help"]

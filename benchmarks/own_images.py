@@ -19,8 +19,9 @@ from rows import RESULTS, write_rows
 
 WAYS: dict[str, tuple[str, ...]] = {
     "fast": (),
+    "mirrored too": ("--set", "test_flips=true"),
     "nothing erased": ("--set", "erased_regions=0"),
-    "as before": ("--set", "erased_regions=0", "--set", "vote_sharpness=8"),
+    "as before": ("--set", "erased_regions=0", "--set", "vote_sharpness=8", "--set", "keep_maps=false"),
 }
 Listing = tuple[object, ...]  # the arguments that name images
 

@@ -1,11 +1,10 @@
-"""300 photos on a laptop: what `--recipe fast` finds after minutes of training, and which layers it should start from.
+"""300 photos on a laptop: what `--recipe fast` finds after minutes of training.
 
-    python benchmarks/own_photos.py VOC2007 --out FOLDER [--layers TWIN/weights.safetensors]
+    python benchmarks/own_photos.py VOC2007 --out FOLDER [--seeds 0,1,2]
 
-The photos are of VOC's val: 25 of each of 12 classes to train on, a third of them held out, and 500 others to measure on.
-Each row is `dpl train` and `dpl evaluate` as a user calls them, on the CPU; finished parts in FOLDER are not repeated. With
---layers, the weights of a network that was not trained on val (the twin of tools/train_shipped.py), there are rows that
-start from its layers. Writes results/own_photos.csv.
+The photos are of VOC's val: 25 of each of 12 classes to train on, a third of them held out, and 500 others to measure on; which
+ones does not depend on the seed. Each row is `dpl train` and `dpl evaluate` as a user calls them, on the CPU; finished parts in
+FOLDER are not repeated. Writes results/own_photos.csv.
 """
 
 import argparse
@@ -22,6 +21,7 @@ from deep_patch_learning.common.devices import machine_name
 from deep_patch_learning.data.dataset import PRESENT, UNKNOWN
 from deep_patch_learning.data.readers.read import read_tags
 from deep_patch_learning.data.truth import TrueBoxes, read_truth
+from deep_patch_learning.recipe.choose import seed_numbers
 from rows import RESULTS, write_rows
 
 CLASSES = ("aeroplane", "bicycle", "bird", "boat", "bus", "car", "cat", "cow", "dog", "horse", "sheep", "train")
@@ -71,42 +71,27 @@ def main() -> None:
     parser = argparse.ArgumentParser()
     parser.add_argument("data", type=Path)
     parser.add_argument("--out", type=Path, required=True)
-    parser.add_argument("--layers", type=Path, help="weights of a network whose layers training starts from")
-    parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--seeds", default="0")
     options = parser.parse_args()
     options.out.mkdir(parents=True, exist_ok=True)
     listing = options.out / "photos.jsonl"
-    choose(options.data, listing, options.seed)
-    first, again = options.out / "first", options.out / "second"
-    ways: list[tuple[str, Path, list[object]]] = [
-        ("ImageNet's", first, []),
-        ("ImageNet's, self-training round", again, ["--boxes-from", first]),
-    ]
-    if options.layers:
-        tuned = ["--weights", options.layers]
-        ways.append(("the shipped model's", options.out / "tuned", tuned))
-        second = [*tuned, "--boxes-from", first]
-        ways.append(("the shipped model's, self-training round of ImageNet's", options.out / "tuned-second", second))
-    given = " --layers TWIN" if options.layers else ""
-    command = f"python benchmarks/own_photos.py {options.data.name} --out FOLDER{given} --seed {options.seed}"
-    about = {"photos": EACH * len(CLASSES), "command": command, "seed": options.seed}
-    about |= {"machine": machine_name(), "date": date.today().isoformat()}
+    choose(options.data, listing, seed=0)
+    command = f"python benchmarks/own_photos.py {options.data.name} --out FOLDER --seeds {options.seeds}"
+    about = {"photos": EACH * len(CLASSES), "command": command}
     rows = []
-    for name, run, extra in ways:
-        splits = ("--split", "train", "--val-split", "val", "--seed", options.seed, "--device", "cpu")
-        dpl("train", listing, *splits, "--recipe", "fast", "--out", run, *extra)
-        for split in ("train", "others"):
+    for seed in seed_numbers(options.seeds):
+        run = options.out / f"seed-{seed}"
+        splits = ("--split", "train", "--val-split", "val", "--seed", seed, "--device", "cpu")
+        dpl("train", listing, *splits, "--recipe", "fast", "--out", run)
+        for split, measured_on in (("train", "those trained on"), ("others", "others")):
             kept = options.out / f"{run.name}-{split}.json"
             if not kept.exists():
                 said = dpl("evaluate", listing, "--split", split, "--model", run, "--device", "cpu", "--json")
                 kept.write_text(said.splitlines()[-1])
             found = json.loads(kept.read_text())
-            row = {
-                "layers": name,
-                "recipe": "fast",
-                "measured_on": "those trained on" if split == "train" else "others",
-            }
-            rows.append(row | {key: round(found[key], 2) for key in FIGURES} | about)
+            row = {"layers": "ImageNet's", "recipe": "fast", "measured_on": measured_on}
+            row |= {key: round(found[key], 2) for key in FIGURES} | about
+            rows.append(row | {"seed": seed, "machine": machine_name(), "date": date.today().isoformat()})
             print(rows[-1], flush=True)
     write_rows(RESULTS / "own_photos.csv", rows)
 

@@ -1,10 +1,11 @@
-"""Selective Search: ours and OpenCV's on the same photos, one thread each, alternately.
+"""Selective Search, ours and OpenCV's, and EdgeBoxes on the same photos, one thread each, alternately.
 
     DPL_VOC=/data/VOCdevkit/VOC2007 python benchmarks/patches_against_opencv.py
 
 OpenCV's is in opencv-contrib-python-headless, which cannot be installed beside opencv-python-headless. It runs in its own
-virtual environment, made here if --venv does not exist, as a process that answers one image at a time. Seconds are CPU time
-of the search, without file reading and compilation.
+virtual environment, made here if --venv does not exist, as a process that answers one image at a time (`opencv_worker.py`).
+Seconds are CPU time of the search, without file reading and compilation. The segmentations of our `original` mode are
+compared with OpenCV's, region by region, on the first --segmented images.
 """
 
 import argparse
@@ -27,50 +28,68 @@ from deep_patch_learning.data.images import read_image
 from deep_patch_learning.data.readers.read import read_tags
 from deep_patch_learning.data.truth import TrueBoxes, read_truth
 from deep_patch_learning.evaluation.patch_recall import best_ious
-from deep_patch_learning.patches.selective_search.search import SelectiveSearch
+from deep_patch_learning.patches.edge_boxes.search import EdgeBoxes
+from deep_patch_learning.patches.selective_search import segmentation
+from deep_patch_learning.patches.selective_search.search import (
+    BLUR,
+    LARGEST_MIN_SIZE,
+    MODES,
+    TWO,
+    SelectiveSearch,
+    in_space,
+)
+from opencv_worker import SCALES as OPENCV_SCALES
+from opencv_worker import digest
 from rows import write_rows
 
-WORKER = """
-import json, sys, time
-import cv2
-cv2.setNumThreads(1)
-make = cv2.ximgproc.segmentation.createSelectiveSearchSegmentation
-for line in sys.stdin:
-    image = cv2.imread(line.rstrip("\\n"))
-    before = time.process_time()
-    search = make()
-    search.setBaseImage(image)
-    search.switchToSelectiveSearchFast()
-    found = search.process()
-    seconds = time.process_time() - before
-    print(json.dumps({"seconds": seconds, "boxes": [[int(v) for v in box] for box in found]}), flush=True)
-"""
+WORKER = Path(__file__).parent / "opencv_worker.py"
+MODES["OpenCV's k"] = MODES["original"]._replace(scales=tuple((k, TWO) for k in OPENCV_SCALES))
+MODES["published k"] = MODES["original"]._replace(scales=tuple((k, TWO) for k in (50, 100)))
 Search = Callable[[Path], tuple[np.ndarray, float]]
 
 
-def opencv(folder: Path) -> Search:
-    """Return a function from an image file to OpenCV's boxes and seconds."""
-    python = folder / "bin" / "python"
-    if not python.exists():
-        venv.create(folder, with_pip=True)
-        subprocess.run([python, "-m", "pip", "install", "-q", "opencv-contrib-python-headless", "numpy"], check=True)
-    process = subprocess.Popen([python, "-c", WORKER], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+class OpenCV:
+    """OpenCV's search in its process; `segments` holds the digests of the segmentations of each of the first images."""
 
-    def search(path: Path) -> tuple[np.ndarray, float]:
-        assert process.stdin is not None
-        assert process.stdout is not None
-        process.stdin.write(f"{path}\n")
-        process.stdin.flush()
-        answer = json.loads(process.stdout.readline())
+    def __init__(self, folder: Path, segmented: int) -> None:
+        python = folder / "bin" / "python"
+        if not python.exists():
+            venv.create(folder, with_pip=True)
+            subprocess.run(
+                [python, "-m", "pip", "install", "-q", "opencv-contrib-python-headless", "numpy"], check=True
+            )
+        self.segmented = segmented
+        self.segments: list[list[str]] = []
+        self.process = subprocess.Popen([python, WORKER], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+
+    def __call__(self, path: Path) -> tuple[np.ndarray, float]:
+        """Return the boxes and seconds of an image file."""
+        assert self.process.stdin is not None
+        assert self.process.stdout is not None
+        self.process.stdin.write(f"{int(len(self.segments) < self.segmented)} {path}\n")
+        self.process.stdin.flush()
+        answer = json.loads(self.process.stdout.readline())
+        if len(self.segments) < self.segmented:
+            self.segments.append(answer["segments"])
         x, y, w, h = np.array(answer["boxes"]).T
         return np.stack([x, y, x + w, y + h], axis=1), answer["seconds"]
 
-    return search
+
+def our_segmentations(path: Path) -> list[str]:
+    """Return the digests of the six segmentations of our original mode."""
+    image = read_image(path)
+    found = []
+    for space in MODES["original"].spaces:
+        blurred = cv2.GaussianBlur(in_space(image, space).astype(np.float32), (0, 0), BLUR)
+        edges = segmentation.exact_edges(blurred)
+        for k in OPENCV_SCALES:
+            found.append(digest(segmentation.segment(edges, *image.shape[:2], float(k), LARGEST_MIN_SIZE, True)[0]))
+    return found
 
 
-def ours(**settings: object) -> Search:
+def ours(method: type[SelectiveSearch] | type[EdgeBoxes] = SelectiveSearch, **settings: object) -> Search:
     """Return a function from an image file to our boxes and seconds."""
-    generator = SelectiveSearch(**settings)  # type: ignore[arg-type]
+    generator = method(**settings)  # type: ignore[arg-type]
     generator(np.random.default_rng(0).integers(0, 256, (64, 64, 3), np.uint8))  # compile
 
     def search(path: Path) -> tuple[np.ndarray, float]:
@@ -101,6 +120,7 @@ def main() -> None:
     )
     parser.add_argument("--images", type=int, default=200)
     parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--segmented", type=int, default=20, help="images whose segmentations are compared")
     parser.add_argument("--out", type=Path, default=Path("results/patches_against_opencv.csv"))
     given = parser.parse_args()
     if not given.voc:
@@ -110,11 +130,16 @@ def main() -> None:
     images = images.subset(sorted(random.Random(given.seed).sample(range(len(images)), given.images)))
     truth = read_truth(given.voc, images)
     assert truth is not None
-    searches = {
-        "opencv fast": opencv(given.venv),
+    rival = OpenCV(given.venv, given.segmented)
+    searches: dict[str, Search] = {
+        "opencv fast": rival,
+        "ours original, 500 px": ours(mode="original", max_side=500, min_side=1),
+        "ours original, OpenCV's k": ours(mode="OpenCV's k", max_side=500, min_side=1),
+        "ours original, published k": ours(mode="published k", max_side=500, min_side=1),
         "ours fast": ours(),
-        "ours original, 500 px": ours(mode="original", max_side=500),
+        "ours fast, 500 px": ours(max_side=500),
         "ours quality": ours(mode="quality"),
+        "our EdgeBoxes": ours(EdgeBoxes),
     }
     found: dict[str, list[np.ndarray]] = {name: [] for name in searches}
     seconds: dict[str, list[float]] = {name: [] for name in searches}
@@ -127,6 +152,8 @@ def main() -> None:
             print(f"{done} of {len(images)} images", file=sys.stderr)
     own: list[int | None] = [len(boxes) for boxes in found["opencv fast"]]
     ends = {"1000": [1000] * len(own), "opencv's own": own, "all": [None] * len(own)}
+    pairs = zip(rival.segments, map(our_segmentations, images.paths), strict=False)
+    same = [one == other for theirs, mine in pairs for one, other in zip(theirs, mine, strict=True)]
     rows = []
     for name in searches:
         ratio = np.median(np.array(seconds["opencv fast"]) / np.array(seconds[name]))
@@ -143,6 +170,7 @@ def main() -> None:
                     "recall_50": round(recall_50, 4),
                     "recall_70": round(recall_70, 4),
                     "mean_best_overlap": round(overlap, 4),
+                    "same_segmentations": f"{sum(same)} of {len(same)}" if name == "ours original, OpenCV's k" else "",
                     "images": given.images,
                     "seed": given.seed,
                     "machine": f"{machine_name()}, one used",

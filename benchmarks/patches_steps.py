@@ -24,10 +24,10 @@ from deep_patch_learning.data.truth import read_truth
 from deep_patch_learning.evaluation.patch_recall import best_ious
 from deep_patch_learning.patches.selective_search import grouping, segmentation
 from deep_patch_learning.patches.selective_search import search as selective_search
-from deep_patch_learning.patches.selective_search.search import SelectiveSearch
+from deep_patch_learning.patches.selective_search.search import MODES, SelectiveSearch
 from rows import write_rows
 
-best_first, segment, count_better = grouping.best_first, segmentation.segment, grouping._count_better
+best_first, count_better = grouping.best_first, grouping._count_better
 
 
 def by_rank(boxes: np.ndarray, ranks: np.ndarray) -> np.ndarray:
@@ -35,29 +35,31 @@ def by_rank(boxes: np.ndarray, ranks: np.ndarray) -> np.ndarray:
     return grouping.unique_scores(*(array[np.argsort(ranks, kind="stable")] for array in (boxes, ranks)))[0]
 
 
-def all_edges(edges: np.ndarray, *rest: float) -> tuple[np.ndarray, int, np.ndarray]:
-    """Return a segmentation, and every edge for the next."""
-    labels, count, _ = segment(edges, *rest)
-    return labels, count, edges
-
-
 def no_cells(*_: object) -> None:
     """Count no better boxes."""
 
 
-# name, mode, longest side, order, segmentation, cells
-STEPS: list[tuple[str, str, int, Callable, Callable, Callable]] = [
-    ("original scales and mixes, 500 px, larger regions first", "original", 500, by_rank, all_edges, no_cells),
-    ("a larger k samples only edges the smaller one left", "original", 500, by_rank, segment, no_cells),
-    ("searched at 320 px", "original", 320, by_rank, segment, no_cells),
-    ("k 30, 100, 200; 3, 5, 5 similarity mixes", "fast", 320, by_rank, segment, no_cells),
-    ("ordered by 1 / (1 + rank) summed over hierarchies", "fast", 320, best_first, segment, no_cells),
-    ("near twins wait", "fast", 320, best_first, segment, count_better),
+MODES["quick original"] = MODES["original"]._replace(spaces=("hsv", "lab"), as_published=False)
+
+# name, mode, longest side, order, cells
+STEPS: list[tuple[str, str, int, Callable, Callable]] = [
+    ("mode original, 500 px, larger regions first", "original", 500, by_rank, no_cells),
+    (
+        "whole-number weights, fewer edges for a larger k, one texture direction",
+        "quick original",
+        500,
+        by_rank,
+        no_cells,
+    ),
+    ("searched at 320 px", "quick original", 320, by_rank, no_cells),
+    ("k 30, 100, 200; 3, 5, 5 similarity mixes", "fast", 320, by_rank, no_cells),
+    ("ordered by 1 / (1 + rank) summed over hierarchies", "fast", 320, best_first, no_cells),
+    ("near twins wait", "fast", 320, best_first, count_better),
 ]
 STAGES = [
     (preparing, "scaled"),
-    (grouping, "texture_bins"),
-    (selective_search, "_in_space"),
+    (grouping, "strongest_direction"),
+    (selective_search, "in_space"),
     (grouping, "colour_bins"),
     (cv2, "GaussianBlur"),
     (segmentation, "edge_weights"),
@@ -108,21 +110,21 @@ def main() -> None:
         parser.error("set DPL_VOC or give --voc")
     cv2.setNumThreads(1)
     images = read_tags(given.voc, "trainval")
-    images = images.subset(sorted(random.Random(given.seed).sample(range(len(images)), given.pixels)))
+    images = images.subset(sorted(random.Random(given.seed).sample(range(len(images)), given.images)))
     truth = read_truth(given.voc, images)
     assert truth is not None
     pixels = [images.read(index) for index in range(len(images))]
     SelectiveSearch()(pixels[0])
     seconds, found = defaultdict(list), defaultdict(list)
     for image in pixels:
-        for name, mode, side, order, segmenting, cells in STEPS:
-            grouping.best_first, segmentation.segment, grouping._count_better = order, segmenting, cells
+        for name, mode, side, order, cells in STEPS:
+            grouping.best_first, grouping._count_better = order, cells
             before = time.thread_time()
             found[name].append(SelectiveSearch(mode=mode, max_side=side)(image))
             seconds[name].append(time.thread_time() - before)
-    grouping.best_first, segmentation.segment, grouping._count_better = best_first, segment, count_better
+    grouping.best_first, grouping._count_better = best_first, count_better
     about = {
-        "images": given.pixels,
+        "images": given.images,
         "seed": given.seed,
         "machine": f"{machine_name()}, one used",
         "date": datetime.date.today().isoformat(),

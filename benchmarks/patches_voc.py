@@ -127,7 +127,10 @@ def main() -> None:
     write_rows(given.results / "patches_voc2007_trainval.csv", rows)
     points = [(name, *point) for name, curve in curves.items() for point in curve]
     header = ("method", "boxes", "recall_50", "recall_70")
-    write_rows(given.results / "patches_recall_curve.csv", [dict(zip(header, point, strict=True)) for point in points])
+    same = ("settings", "images", "seed", "machine", "date", "command")
+    about = {row["method"]: {key: row[key] for key in same} for row in rows}
+    drawn = [dict(zip(header, point, strict=True)) | about[point[0]] for point in points]
+    write_rows(given.results / "patches_recall_curve.csv", drawn)
     image(curves, given.image)
 
 

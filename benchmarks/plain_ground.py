@@ -3,9 +3,9 @@
     python benchmarks/plain_ground.py VOC2007 --out FOLDER
     python benchmarks/own_images.py FOLDER/plain --out RUNS --seeds 0,1,2
 
-Objects of eight classes are cut out of photos of val by GrabCut and laid on made-up asphalt, concrete, sand or lawn, each
-object in one image: 20 of a class to train on, 10 others to measure on. FOLDER/plain is a COCO data set; its boxes, those of
-the cut-outs, only measure. The eight classes are not those of own_photos.py.
+Objects of eight classes are cut out of photos by GrabCut and laid on made-up asphalt, concrete, sand or lawn, each object in
+one image: up to 30 of a class, every third to measure on. FOLDER/plain is a COCO data set; its boxes, those of
+the cut-outs, only measure.
 """
 
 import argparse
@@ -20,7 +20,7 @@ from deep_patch_learning.data.readers.read import read_tags
 from deep_patch_learning.data.truth import read_truth
 
 CLASSES = ("bottle", "chair", "motorbike", "pottedplant", "sofa", "tvmonitor", "bicycle", "bus")
-TRAIN, OTHERS, SEED = 20, 10, 0
+MOST, SEED = 30, 0
 SMALLEST = 90  # pixels: the shorter side of an object's box
 GROUNDS = ((105, 105, 108), (150, 148, 142), (150, 175, 200), (70, 115, 80))  # asphalt, concrete, sand, lawn; BGR
 FRAME = (375, 500)  # height and width
@@ -94,7 +94,7 @@ def main() -> None:
     folder = options.out / "plain"
     for name in ("images", "annotations"):
         (folder / name).mkdir(parents=True, exist_ok=True)
-    images = read_tags(options.voc, "val")
+    images = read_tags(options.voc, "trainval")
     truth = read_truth(options.voc, images)
     assert truth is not None
     random = np.random.default_rng(SEED)
@@ -104,7 +104,7 @@ def main() -> None:
         column, made = images.classes.index(name), 0
         for image in random.permutation(len(images)).tolist():
             own = np.flatnonzero((truth[image].classes == column) & ~truth[image].difficult).tolist()
-            if made == TRAIN + OTHERS:
+            if made == MOST:
                 break
             if len(own) != 1 or not alone(truth[image].boxes, own[0]):
                 continue
@@ -115,7 +115,7 @@ def main() -> None:
             made, number = made + 1, number + 1
             file = f"{name}-{made:02d}.jpg"
             cv2.imwrite(str(folder / "images" / file), pixels, [cv2.IMWRITE_JPEG_QUALITY, 92])
-            listed, boxes = splits["train" if made <= TRAIN else "val"]
+            listed, boxes = splits["train" if made % 3 else "val"]
             listed.append({"id": number, "file_name": file, "height": FRAME[0], "width": FRAME[1]})
             area = box[2] * box[3]
             boxes.append(

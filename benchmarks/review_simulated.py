@@ -187,13 +187,18 @@ class Trial:
         before = corloc([np.array(first["best"][index]) for index in rest], images, rest, truth)
         val, on_val = self.found(run, "val")
         figures = measure_predictions(on_val, val.images.labels, truth_of(self.options.data, "val", val.images))
-        row = {"recipe": self.options.recipe, "order": order, "reviewed": count, "accepted": counts[RIGHT]}
+        row = {"recipe": named(self.options), "order": order, "reviewed": count, "accepted": counts[RIGHT]}
         row |= {"corrected": counts[CORRECTED], "rejected": counts[WRONG], "seed": self.seed}
         row |= {"CorLoc_rest": round(after, 2), "CorLoc_rest_before": round(before, 2)}
         row |= {f"{key}_val": round(figures[key], 2) for key in ("CorLoc", "detection_mAP", "mAP")}
         row |= {"photos": len(images), "photos_val": len(val.images), "command": self.options.command}
         write_whole(kept, json.dumps(row | {"machine": machine_name(), "date": date.today().isoformat()}))
         print(json.dumps(row), flush=True)
+
+
+def named(options: argparse.Namespace) -> str:
+    """Return what the rows of a recipe on a device are called."""
+    return f"{options.recipe}, {options.device}"
 
 
 def labelled_from(images: TaggedImages, index: int, shown: dict[str, Any]) -> LabelledImage:
@@ -212,10 +217,10 @@ def collect(options: argparse.Namespace) -> None:
     """Write the CSV from what is finished, beside the rows of other recipes, and the curve."""
     parts = (options.out / options.recipe).glob("seed-*/*-*.json")
     rows = [json.loads(path.read_text()) for path in parts]
-    rows.sort(key=lambda row: (row["order"], row["reviewed"], row["seed"]))
+    rows.sort(key=lambda row: (row["reviewed"], row["order"], row["seed"]))
     if FILE.exists():
         with FILE.open(newline="") as file:
-            rows = [row for row in csv.DictReader(file) if row["recipe"] != options.recipe] + rows
+            rows = [row for row in csv.DictReader(file) if row["recipe"] != named(options)] + rows
     write_rows(FILE, rows)
     draw(PICTURE, rows)
 
@@ -249,7 +254,7 @@ def main() -> None:
     for trial in trials:
         trial.first()
     for count in map(int, options.counts.split(",")):
-        for order in options.orders.split(","):
+        for order in options.orders.split(",") if count else ("none",):
             for trial in trials:
                 trial.measure(order, count)
     return None

@@ -89,7 +89,9 @@ def count(options: argparse.Namespace) -> None:
     if unknown:
         raise SystemExit(f"{JUDGED}: {unknown} is no kind; wanted {', '.join(KINDS)}")
     shown = sum(kinds.values()) - kinds["missed tag"]
-    command = "python benchmarks/shipped_mistakes.py draw VOC2007 --out FOLDER, kinds by eye, then count"
+    command = (
+        "python benchmarks/shipped_mistakes.py draw VOC2007 --out FOLDER; python benchmarks/shipped_mistakes.py count"
+    )
     about = {"images": IMAGES, "command": command, "seed": SEED}
     about |= {"machine": machine_name(), "date": date.today().isoformat()}
     rows = []

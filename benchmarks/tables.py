@@ -18,7 +18,7 @@ COLUMNS = {
     "patches_against_opencv": {
         "method": "method", "first": "first boxes", "boxes": "boxes", "seconds_median": "seconds (median)",
         "times_opencv": "times OpenCV's speed", "recall_50": "recall 0.5", "recall_70": "recall 0.7",
-        "mean_best_overlap": "mean best IoU",
+        "mean_best_overlap": "mean best IoU", "same_segmentations": "segmentations as OpenCV's",
     },
     "patches_voc2007_trainval": {
         "method": "method", "first": "first boxes", "boxes": "boxes", "seconds_per_image": "seconds per image and core",
@@ -116,8 +116,8 @@ COLUMNS = {
         "kind": "kind", "count": "boxes", "percent_of_boxes": "% of all boxes", "seen_in": "in so many images",
     },
     "own_photos": {
-        "layers": "initial weights", "recipe": "recipe", "measured_on": "measured on", "mAP": "mAP", "CorLoc": "CorLoc",
-        "detection_mAP": "detection mAP", "recall_at_80": "recall at 80 % precision",
+        "measured_on": "measured on", "mAP": "mAP", "CorLoc": "CorLoc",
+        "detection_mAP": "detection mAP", "recall_at_80": "recall at 80 % precision", "seeds": "seeds",
     },
     "review_simulated": {
         "recipe": "recipe", "order": "order", "reviewed": "reviewed images", "corrected": "boxes corrected",
@@ -132,7 +132,13 @@ COLUMNS = {
         "image_set": "images", "way": "recipe `fast`", "mAP": "mAP", "CorLoc": "CorLoc", "detection_mAP": "detection mAP",
         "recall_at_80": "recall at 80 % precision", "seeds": "seeds",
     },
+    "scale": {"what": "what", "figure": "measured", "wanted": "wanted", "setting": "setting"},
+    "scale_costs": {
+        "what": "what", "on": "on", "seconds_per_image": "seconds per image", "hours_per_million": "hours per million",
+        "dollars_per_million": "dollars per million", "gigabytes_per_million": "GB per million", "of": "from",
+    },
     "shipped_speed": {"what": "what", "seconds": "seconds per image (median)", "times_the_peer": "times SSDLite320"},
+    "review": {"what": "what", "value": "measured", "unit": "unit", "detail": "how"},
     "world_boxes": {
         "world": "images", "boxes": "boxes", "mAP": "mAP", "detection_mAP": "detection mAP",
         "recall_at_80": "recall at 80 % precision", "recall_of_2": "recall of 2 per class", "recall_of_3": "of 3 per class",
@@ -160,10 +166,6 @@ WORDS = {
     "fourth round of three": "long self-training round 3, ensemble of three",
     "second round, up to three boxes per tag": "round 2, up to three boxes per tag",
     "second round, last stage on the map, 7 x 7 bins": "round 2, last stage on the map, 7 x 7 bins",
-    "ImageNet's": "ImageNet",
-    "ImageNet's, second round": "ImageNet, self-training round",
-    "the shipped model's": "shipped model",
-    "the shipped model's, second round of ImageNet's": "shipped model, self-training round on ImageNet's boxes",
     "those trained on": "training images",
     "others": "other images",
     "the paper's": "arg-max, best-first (the paper)",
@@ -201,6 +203,7 @@ SAME = {
     "voc2007_best": ("network", "trained_on", "measured_on"),
     "voc2007_best_parts": ("network", "measured_on"),
     "voc2007_views": ("network", "views"), "world_boxes": ("world", "boxes"), "own_images": ("image_set", "way"),
+    "own_photos": ("measured_on",),
     "review_simulated": ("recipe", "order", "reviewed"),
 }  # fmt: skip
 MEASURES = (
@@ -273,8 +276,6 @@ def table(name: str) -> str:
     """Return one results file as a table of the page, with how it was made below."""
     if name == "summary":
         return summary()
-    if name == "reliability" and not (ROOT / "results" / "reliability.csv").exists():
-        return "Not measured yet."
     rows = results(name)
     columns = COLUMNS[name]
     if name == "demo":

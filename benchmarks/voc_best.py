@@ -42,7 +42,7 @@ def chain(options: argparse.Namespace, seed: int) -> list[dict[str, object]]:
     dpl("train", options.data, *given, "--out", run)
     record = json.loads((run / "run.json").read_text())
     shown = [word.name if isinstance(word, Path) else str(word) for word in given]
-    command = f"dpl train {options.data.name} {' '.join(shown)} --out RUN; dpl evaluate"
+    command = f"dpl train {options.data.name} {' '.join(shown)} --out RUN"
     folders = {
         **{path.parent.name: path.parent for path in sorted((run / "stages").glob("*/weights.safetensors"))},
         "last": run,
@@ -55,7 +55,14 @@ def chain(options: argparse.Namespace, seed: int) -> list[dict[str, object]]:
                 row = {"network": name, "views": f"{views} and mirrored" if views else "the recipe's"}
                 row |= {"trained_on": options.split, "measured_on": split}
                 rows.append(row | {key: round(found[key], 2) for key in FIGURES})
-                rows[-1] |= {"samples_in_all": record["samples_in_all"], "seed": seed, "command": command}
+                model = "RUN" if folder is run else f"RUN/stages/{name}"
+                chosen = f"dpl evaluate {options.data.name} --split {split} --model {model}"
+                chosen += f" --scales {views} --flips" if views else ""
+                rows[-1] |= {
+                    "samples_in_all": record["samples_in_all"],
+                    "seed": seed,
+                    "command": f"{command}; {chosen}",
+                }
                 print(rows[-1], flush=True)
     return rows
 

@@ -18,7 +18,7 @@ SOURCE = Path(deep_patch_learning.__file__).parent
 LEVELS = (
     ("cli",),
     ("commands",),
-    ("research",),
+    ("research", "cluster"),
     ("review",),
     ("report", "labels"),
     ("training",),

@@ -38,6 +38,11 @@ def test_compose_opens_the_port_on_this_machine_alone() -> None:
     service = yaml.safe_load((ROOT / "compose.yaml").read_text())["services"]["review"]
     assert service["command"][0] == "review"
     assert all(port.startswith("127.0.0.1:") for port in service["ports"])
+    words = [word.partition("=")[0] for word in service["command"] if word.startswith("--")]
+    shown = subprocess.run(
+        [sys.executable, "-m", "deep_patch_learning", "review", "--help"], capture_output=True, text=True, check=True
+    ).stdout
+    assert [word for word in words if word not in shown] == []
     assert service["read_only"]
     assert service["cap_drop"] == ["ALL"]
 

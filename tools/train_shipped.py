@@ -51,7 +51,7 @@ def train(options: argparse.Namespace) -> None:
     """Train on the tags of a split; an interrupted training resumes."""
     recipe = self_training_round(fast("lite0-map", STEPS))
     # as it was trained: the pseudo boxes frame whole objects, so that nothing has to be erased and a sharp vote is as good
-    recipe = recipe.replace(erased_regions=0, vote_sharpness=8.0)
+    recipe = recipe.replace(erased_regions=0, vote_sharpness=8.0, keep_maps=False)
     recipe = recipe.replace(weights=str(options.weights), freeze_backbone=False, seed=options.seed)
     recipe = recipe.replace(patches_per_sample=0)  # all 300: the map is computed once, and a patch costs little
     prepared = prepare(read_tags(options.data, options.split), recipe_patches(recipe))
@@ -85,7 +85,7 @@ def measure(options: argparse.Namespace) -> None:
         "samples": recipe.optimiser.steps * recipe.optimiser.batch_images,
         "megabytes": round(run.weights.stat().st_size / 1e6, 1),
     }
-    command = f"python tools/train_shipped.py measure {options.data.name} --twin TWIN, after its train"
+    command = f"python tools/train_shipped.py measure {options.data.name} --twin TWIN"
     row |= {"command": command, "seed": recipe.machine.seed}
     row |= {"machine": machine_name(), "date": date.today().isoformat()}
     with (RESULTS / "shipped_model.csv").open("w", newline="") as file:

@@ -105,7 +105,8 @@ def set_options(path: Path) -> None:
     """Ask for a recipe with the KEY=VALUE texts of a file's lines, as `--set` gives them."""
     from deep_patch_learning.recipe.choose import ask
 
-    name, heads, *changes = path.read_bytes().decode("utf-8", "surrogateescape").split("\n")
+    name, heads, *changes = [*path.read_bytes().decode("utf-8", "surrogateescape").split("\n"), ""]
+    changes = [change for change in changes if change]
     ask(name, heads, 0, changes).sized(100)
 
 

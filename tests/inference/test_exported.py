@@ -137,6 +137,18 @@ def test_8_bit_weights(files: list[Path], small_world: Path) -> None:
     assert small.stat().st_size < 0.4 * plain.stat().st_size
     weights = onnx.load(small).graph
     assert {one.data_type for one in weights.initializer if "8bit" in one.name} == {onnx.TensorProto.INT8}
+    numbers = {one.name: onnx.numpy_helper.to_array(one) for one in weights.initializer}
+    original = {one.name: onnx.numpy_helper.to_array(one) for one in onnx.load(plain).graph.initializer}
+    layers = {node.input[1]: node for node in weights.node if node.op_type in ("Conv", "Gemm", "MatMul")}
+    for node in weights.node:
+        if node.op_type == "DequantizeLinear":
+            (wide, scales), name = node.input, node.output[0]
+            axis = next(one.i for one in node.attribute if one.name == "axis")
+            assert len(numbers[scales]) == numbers[wide].shape[axis]
+            if layers[name].op_type == "Conv":
+                assert axis == 0  # an output channel has a scale of its own
+            steps = np.moveaxis(original[name], axis, -1) / numbers[scales]
+            assert np.abs(steps - np.moveaxis(numbers[wide], axis, -1)).max() <= 0.501
     images = sorted((small_world.parent / "images").glob("*.jpg"))[:8]
     pairs = zip(dpl.load(plain).predict(images), dpl.load(small).predict(images), strict=True)
     off = [np.abs(first.probabilities - second.probabilities).max() for first, second in pairs]

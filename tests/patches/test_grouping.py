@@ -2,14 +2,15 @@
 
 import itertools
 
+import cv2
 import numpy as np
 import pytest
 
-from deep_patch_learning.patches.selective_search import grouping
+from deep_patch_learning.patches.selective_search import grouping, texture
 
 
-def an_image(seed, height=24, width=32):
-    """Labels of random blocks, and bins, as the search makes them."""
+def an_image(seed, height=24, width=32, several=1):
+    """Labels of random blocks, and bins, as the search makes them; `several` histograms of texture."""
     random = np.random.default_rng(seed)
     blocks = random.integers(0, 4, (height // 8, width // 8)).repeat(8, 0).repeat(8, 1)
     _, labels = np.unique(
@@ -19,7 +20,8 @@ def an_image(seed, height=24, width=32):
     colours = random.integers(0, 25, (height, width, 3)).astype(np.uint8) // (1 + labels[..., None] % 3).astype(
         np.uint8
     )
-    textures = (grouping.COLOUR_BINS + random.integers(0, 80, (height, width)) // (1 + labels % 2)).astype(np.uint8)
+    textures = random.integers(0, 80, (height, width, several)) // (1 + labels[..., None] % 2)
+    textures = (textures * 3 // several if several > 1 else textures).astype(np.uint8)
     return labels, int(labels.max()) + 1, colours + np.array([0, 25, 50], np.uint8), textures
 
 
@@ -65,28 +67,53 @@ def touch(first, second):
                 or (first[:-1] & second[1:]).any() or (second[:-1] & first[1:]).any())  # fmt: skip
 
 
+KINDS = {1: grouping.GREY_BINS, 24: texture.CHANNEL_BINS}  # bins of a pixel: bins of a region
+
+
+@pytest.mark.parametrize("several", KINDS)
 @pytest.mark.parametrize("mix", [1, 2, 3, 9, 13, 14, 15])
 @pytest.mark.parametrize("seed", range(3))
-def test_hierarchy_equals_the_obvious_one(seed, mix):
-    labels, count, colours, textures = an_image(seed)
-    regions = grouping.describe(labels, count, colours, textures)
+def test_hierarchy_equals_the_obvious_one(seed, mix, several):
+    labels, count, colours, textures = an_image(seed, several=several)
+    regions = grouping.describe(labels, count, colours, textures, KINDS[several])
     near, starts = grouping.neighbours(labels, count)
     boxes = grouping.group(near, starts, regions, labels.size, mix)
     assert boxes[-1].tolist() == [0, 0, labels.shape[1], labels.shape[0]]
     np.testing.assert_array_equal(boxes, obvious_grouping(labels, regions, mix))
 
 
-def test_regions_are_described():
-    labels, count, colours, textures = an_image(1)
-    sizes, boxes, histograms = grouping.describe(labels, count, colours, textures)
+@pytest.mark.parametrize("several", KINDS)
+def test_regions_are_described(several):
+    labels, count, colours, textures = an_image(1, several=several)
+    sizes, boxes, histograms = grouping.describe(labels, count, colours, textures, KINDS[several])
     for label in range(count):
         y, x = np.nonzero(labels == label)
         assert sizes[label] == len(y)
         assert boxes[label].tolist() == [x.min(), y.min(), x.max() + 1, y.max() + 1]
-        counts = np.bincount(textures[labels == label], minlength=grouping.BINS)[grouping.COLOUR_BINS :]
+        counts = np.bincount(textures[labels == label].ravel(), minlength=KINDS[several])
         shares = histograms[label, grouping.COLOUR_BINS :] / grouping.ONE
-        np.testing.assert_allclose(shares, counts / len(y), atol=2 / grouping.ONE)
+        np.testing.assert_allclose(shares, counts / len(y) / several, atol=2 / grouping.ONE)
         assert histograms[label].astype(int).sum() == pytest.approx(2 * grouping.ONE, rel=0.01)
+
+
+def test_textures_are_counted_along_eight_directions():
+    image = np.random.default_rng(0).integers(0, 256, (9, 11, 3)).astype(np.uint8)
+    image[2:7, 3:8, 1] = 90  # no gradient here
+    found = texture.all_directions(image)
+    assert found.shape == (9, 11, 24)
+    for channel in range(3):
+        dx, dy = (cv2.Scharr(image[..., channel], cv2.CV_64F, *order) for order in ((1, 0), (0, 1)))
+        for direction, along in enumerate([dx, -dx, dy, -dy, dx + dy, -dx - dy, dx - dy, dy - dx]):
+            tenths = np.minimum(10 * np.maximum(along, 0) / along.max(), 9)
+            bins = found[..., 8 * channel + direction].astype(int) - 10 * (8 * channel + direction)
+            whole = np.abs(tenths - np.rint(tenths)) < 1e-4  # where rounding decides
+            np.testing.assert_array_equal(bins[~whole], np.floor(tenths[~whole]))
+            assert (np.abs(bins - tenths)[whole] < 1.01).all()
+
+
+def test_an_image_without_gradient_has_no_texture():
+    found = texture.all_directions(np.full((4, 5, 3), 77, np.uint8))
+    np.testing.assert_array_equal(found, np.broadcast_to(10 * np.arange(24), (4, 5, 24)))
 
 
 def test_neighbours_are_those_that_touch():

@@ -1,12 +1,13 @@
 """Segmentation equals a slow, obvious reference."""
 
+import cv2
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
-from deep_patch_learning.patches.selective_search import segmentation
+from deep_patch_learning.patches.selective_search import search, segmentation
 
 STEPS = ((0, 1), (1, 1), (1, 0), (1, -1))  # (down, right) of directions 0 to 3
 
@@ -26,7 +27,21 @@ def obvious_edges(image):
     return sorted(edges, key=lambda edge: edge[0])  # stable
 
 
-def obvious_segments(edges, pixels, k, min_size):
+def obvious_exact_edges(image):
+    """The edges to the right and lower neighbours with float32 weights, light to heavy."""
+    height, width = image.shape[:2]
+    edges = []
+    for y in range(height):
+        for x in range(width):
+            for direction in (0, 2):
+                v, u = y + STEPS[direction][0], x + STEPS[direction][1]
+                if v < height and u < width:
+                    c0, c1, c2 = image[y, x] - image[v, u]
+                    edges.append((np.sqrt(c0 * c0 + c1 * c1 + c2 * c2), direction, y * width + x, v * width + u))
+    return sorted(edges, key=lambda edge: edge[0])  # stable
+
+
+def obvious_segments(edges, pixels, k, min_size, steps=16):
     """Labels in reading order, and the edges that met two components, with sets of pixels in place of a union-find."""
     component = {pixel: pixel for pixel in range(pixels)}
     members = {pixel: {pixel} for pixel in range(pixels)}
@@ -39,7 +54,7 @@ def obvious_segments(edges, pixels, k, min_size):
         heaviest[a] = np.float32(weight)
 
     def limit(a):
-        return heaviest[a] + np.float32(k * 16) / np.float32(len(members[a]))
+        return heaviest[a] + np.float32(k * steps) / np.float32(len(members[a]))
 
     met, apart = [], []
     for edge in edges:
@@ -84,6 +99,42 @@ def test_labels_equal_the_obvious_ones(image, k, min_size):
         assert labels.ravel().tolist() == wanted
         assert count == max(wanted) + 1
         np.testing.assert_array_equal(edges, packed(wanted_edges))
+
+
+@settings(max_examples=60, deadline=None)
+@given(images, st.sampled_from([0.3, 5.0, 40.0, 300.0]), st.integers(1, 12))
+def test_exact_labels_equal_the_obvious_ones(image, k, min_size):
+    image = image.astype(np.float32) / np.float32(16.3)
+    height, width = image.shape[:2]
+    wanted_edges = obvious_exact_edges(image)
+    edges = segmentation.exact_edges(image)
+    bits = [int(np.float32(weight).view(np.uint32)) for weight, *_ in wanted_edges]
+    wanted_numbers = [4 * p + direction for _, direction, p, _ in wanted_edges]
+    assert edges.tolist() == [b << 32 | number for b, number in zip(bits, wanted_numbers, strict=True)]
+    wanted, _ = obvious_segments(wanted_edges, height * width, k, min_size, steps=1)
+    labels, count, _ = segmentation.segment(edges, height, width, k, min_size, True)
+    assert labels.ravel().tolist() == wanted
+    assert count == max(wanted) + 1
+
+
+def test_original_mode_segments_from_every_edge():
+    """A scale gives the same boxes after smaller ones and alone, on Felzenszwalb and Huttenlocher's own weights."""
+    random = np.random.default_rng(5)
+    image = cv2.resize(random.integers(0, 256, (12, 16, 3)).astype(np.uint8), (160, 120))
+    image = (image + random.integers(0, 30, image.shape)).clip(0, 255).astype(np.uint8)
+    scales = search.MODES["original"].scales
+    together = list(search._hierarchies(image, search.MODES["original"]))
+    alone = [
+        one
+        for scale in scales
+        for one in search._hierarchies(image, search.MODES["original"]._replace(scales=(scale,)))
+    ]
+    assert len(together) == len(alone) == 12
+    for boxes in together:
+        assert any(np.array_equal(boxes, one) for one in alone)
+    blurred = cv2.GaussianBlur(cv2.cvtColor(image, cv2.COLOR_RGB2Lab).astype(np.float32), (0, 0), 0.8)
+    wanted, _ = obvious_segments(obvious_exact_edges(blurred), 120 * 160, scales[-1][0], 100, steps=1)
+    assert len(together[-1]) == 2 * (max(wanted) + 1) - 1
 
 
 def test_two_halves_are_two_segments():

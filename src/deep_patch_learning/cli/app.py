@@ -18,11 +18,15 @@ from typer.core import TyperGroup
 from deep_patch_learning.cli.options import (
     DATA,
     NETWORK,
+    Address,
     BackendTool,
     Data,
+    DataOrUri,
     DemoRecipe,
     Device,
     DeviceName,
+    Engine,
+    EngineName,
     ExportFormat,
     Flips,
     Json,
@@ -35,6 +39,7 @@ from deep_patch_learning.cli.options import (
     Runtime,
     Scales,
     SearchMode,
+    ShardImages,
     Split,
     Workers,
     completed,
@@ -221,10 +226,11 @@ def predict(
     epilog=example(
         "dpl label photos.csv --model runs/photos --format yolo --out labels",
         "dpl label VOC2007 --model runs/voc --split train --format coco --out labels --min-score 0.7",
+        "dpl label 's3://bucket/shards/*.tar' --engine ray --address auto --format parquet --out /shared/labels",
     )
 )
 def label(
-    data: Data,
+    data: DataOrUri,
     out: Annotated[Path, typer.Option(help="A new folder for the labels.")],
     model: RunOrShipped = None,
     format: Annotated[LabelFormat, typer.Option(help="The format of the labels.")] = LabelFormat.COCO,
@@ -265,6 +271,9 @@ def label(
     limit: Limit = None,
     workers: Workers = None,
     patches: Patches = None,
+    engine: EngineName = Engine.LOCAL,
+    address: Address = None,
+    shard_images: ShardImages = None,
 ) -> None:
     """Write boxes for the tags of DATA, ready to train a detector on."""
     from deep_patch_learning.commands.label import label as command
@@ -286,6 +295,9 @@ def label(
         limit=limit,
         device=device,
         workers=workers,
+        engine=engine,
+        address=address,
+        shard_images=shard_images,
     )
     show(counts)
     if as_json:
@@ -413,7 +425,7 @@ def report(
 
 @app.command(epilog=example("dpl patches VOC2007 --split val", "dpl patches photos.csv --method edge-boxes --json"))
 def patches(
-    data: Data,
+    data: DataOrUri,
     method: Annotated[
         str,
         typer.Option(
@@ -427,12 +439,17 @@ def patches(
     split: Split = None,
     limit: Limit = None,
     workers: Workers = None,
+    engine: EngineName = Engine.LOCAL,
+    address: Address = None,
+    shard_images: ShardImages = None,
 ) -> None:
     """Make and cache the patches of every image; measure recall where boxes are known."""
     from deep_patch_learning.commands.patches import patches as command
     from deep_patch_learning.commands.patches import show
 
-    figures = command(data, method=method, mode=mode, split=split, fresh=fresh, limit=limit, workers=workers)
+    how: Any = {"method": method, "mode": mode, "fresh": fresh}
+    how |= {"engine": engine, "address": address, "shard_images": shard_images}
+    figures = command(data, split=split, limit=limit, workers=workers, **how)
     show(figures, method)
     if as_json:
         print_json(figures)

@@ -11,7 +11,12 @@ import typer
 
 from deep_patch_learning.common.errors import SettingError
 
-DATA, NETWORK, RESEARCH = "Data", "Network", "Research"  # help panels, after that of what everyone needs
+DATA, NETWORK, CLUSTER, RESEARCH = (
+    "Data",
+    "Network",
+    "Cluster",
+    "Research",
+)  # help panels, after that of what everyone needs
 
 # of earlier versions, by command: the old name works and says its new one
 DEPRECATED: dict[str, dict[str, str]] = {"train": {"--boxes-from": "--pseudo-boxes-from"}}
@@ -72,6 +77,14 @@ class LabelFormat(StrEnum):
     CREATEML = "createml"
     FIFTYONE = "fiftyone"
     IMAGEFOLDER = "imagefolder"
+    PARQUET = "parquet"
+
+
+class Engine(StrEnum):
+    """What works through a data set."""
+
+    LOCAL = "local"
+    RAY = "ray"
 
 
 class BackendTool(StrEnum):
@@ -119,6 +132,26 @@ BACKBONES = (
 
 Data = Annotated[
     Path, typer.Argument(help="A VOC folder, COCO json, CSV (image,tags), folder per class, or JSON lines.")
+]
+DataOrUri = Annotated[
+    str,
+    typer.Argument(
+        help="A VOC folder, COCO json, CSV (image,tags), folder per class, or JSON lines. With --engine ray also shards (.tar, "
+        ".parquet: a folder, a file, a pattern) and URIs."
+    ),
+]
+EngineName = Annotated[
+    Engine, typer.Option(help="ray: many processes, on one machine or a cluster.", rich_help_panel=CLUSTER)
+]
+Address = Annotated[
+    str | None,
+    typer.Option(help="HOST:PORT of a Ray cluster, or auto.", show_default="this machine", rich_help_panel=CLUSTER),
+]
+ShardImages = Annotated[
+    int | None,
+    typer.Option(
+        min=1, max=1_000_000, help="Images in a part of a table.", show_default="250", rich_help_panel=CLUSTER
+    ),
 ]
 Split = Annotated[
     str | None,

@@ -5,8 +5,8 @@ from typing import Any, TypedDict, Unpack
 
 from rich.table import Table
 
-from deep_patch_learning.commands.options import check_options
-from deep_patch_learning.common.errors import DataError, RunError
+from deep_patch_learning.commands.options import check_options, is_ray
+from deep_patch_learning.common.errors import DataError, RunError, SettingError
 from deep_patch_learning.common.progress import console
 from deep_patch_learning.common.progress import out as stdout
 from deep_patch_learning.data.dataset import limited
@@ -17,7 +17,8 @@ from deep_patch_learning.inference.loading import ONNX, ModelOrRun, as_model
 from deep_patch_learning.inference.model import Model
 from deep_patch_learning.inference.stream import predict_prepared
 from deep_patch_learning.labels.select import BOXES_PER_CLASS, LabelRule
-from deep_patch_learning.labels.write import LabelTarget, write_labels
+from deep_patch_learning.labels.write import LabelTarget, split_name, write_labels
+from deep_patch_learning.patches.cache import default_folder
 from deep_patch_learning.patches.prepare import prepare
 from deep_patch_learning.recipe.recipe import Recipe
 from deep_patch_learning.runs.folder import RunFolder
@@ -31,7 +32,9 @@ class LabelOptions(TypedDict, total=False):
     what the score of a label says. `boxes_per_class`: at most so many boxes of a class in an image, 1 if not given, for
     training all. `untagged`: boxes of classes that are not tagged too. `for_training`: labels to train a detector on, see
     `LabelRule`. `reviewed`: the store of `dpl review`, whose boxes and tags go before those found. `patches`: others than the
-    run's, a generator's name or a proposal file. `limit`, `workers` and `device` as of `Work`.
+    run's, a generator's name or a proposal file. `limit`, `workers` and `device` as of `Work`. `engine`: `local`, or `ray` for
+    many processes on the cluster at `address`, or on this machine without one; then `workers` are processes, and each shard of
+    the output holds `shard_images` images.
     """
 
     min_score: float | None
@@ -44,6 +47,9 @@ class LabelOptions(TypedDict, total=False):
     limit: int | None
     workers: int | None
     device: str
+    engine: str
+    address: str | None
+    shard_images: int | None
 
 
 def label(
@@ -57,19 +63,24 @@ def label(
 ) -> dict[str, Any]:
     """Return the counts, after finding boxes for the tags of `data` and writing them to the new folder `out`.
 
-    `format` is coco, voc, yolo, label-studio, cvat, createml, fiftyone or imagefolder (Hugging Face).
+    `format` is coco, voc, yolo, label-studio, cvat, createml, fiftyone, imagefolder (Hugging Face) or parquet.
     `model` is a model, a run folder, an ONNX file, or None for the shipped model. Images without boxes are written as negatives.
     The folder appears whole or not at all. For `options` see `LabelOptions`:
-    min_score, precision, boxes_per_class, untagged, for_training, reviewed, patches, limit, workers, device.
+    min_score, precision, boxes_per_class, untagged, for_training, reviewed, patches, limit, workers, device, engine, address,
+    shard_images.
+
+    With the engine `ray`, `data` may also be shards or at a URI, and `out` fills shard by shard: the same call goes on where
+    one that was stopped ended.
     """
     check_options(options, LabelOptions, "label")
-    data, out = Path(data), Path(out)
     rule = _rule(options)
+    if is_ray(options.get("engine", "local"), options.get("address"), options.get("shard_images")):
+        return _label_on_ray(data, model, Path(out), (format, split), rule, options)
+    data, out = Path(data), Path(out)
     # what can fail at once fails before hours of predicting
     target = LabelTarget(out, format, split, _name(model))
     target.check()
-    if data.is_dir() and out.resolve().is_relative_to(data.resolve()):
-        raise DataError(f"{out}: lies in the data set {data}. Give a folder outside it with --out.")
+    _refuse_inside(data, out)
     if not _finds_boxes(model):
         raise RunError(f"{_name(model)}: only classifies and finds no boxes. Train one with --heads both or discovery.")
     loaded = as_model(model, options.get("device", "auto"), options.get("patches"))
@@ -88,6 +99,50 @@ def label(
         console.print(f"stopped: nothing was written to {out}. Repeat the command.", markup=False, soft_wrap=True)
         raise
     return {**counts, "broken": [str(path) for path, _ in prepared.broken]}
+
+
+def _label_on_ray(
+    data: str | Path, model: ModelOrRun, out: Path, kind: tuple[str, str | None], rule: LabelRule, options: LabelOptions
+) -> dict[str, Any]:
+    from deep_patch_learning.cluster.folder import PartsFolder
+    from deep_patch_learning.cluster.label import check_format as check_shards
+    from deep_patch_learning.cluster.label import fingerprint, label_on_ray
+    from deep_patch_learning.cluster.parts import PART_IMAGES, read_parts
+    from deep_patch_learning.cluster.runs import Asked
+    from deep_patch_learning.cluster.work import LabelJob
+
+    format, split = kind
+    check_shards(format)
+    if options.get("reviewed") is not None:
+        raise SettingError("--reviewed: not with --engine ray. Label the reviewed images on one machine.")
+    if isinstance(model, str | Path) and Path(model).suffix.lower() == ".onnx":
+        raise SettingError(f"{model}: not with --engine ray. Give the folder of the run it was exported from.")
+    folder = PartsFolder(out)
+    folder.check()
+    _refuse_inside(data, out)
+    if not _finds_boxes(model):
+        raise RunError(f"{_name(model)}: only classifies and finds no boxes. Train one with --heads both or discovery.")
+    patches, device = options.get("patches"), options.get("device", "auto")
+    loaded = as_model(model, "cpu", patches)
+    parts = read_parts(data, split, loaded.classes, options.get("limit"), options.get("shard_images") or PART_IMAGES)
+    given = model if isinstance(model, Model) else _from_root(model)
+    where = default_folder()
+    job = LabelJob(folder, given, device, patches, rule, format, split_name(split), where, loaded.classes)
+    return label_on_ray(job, parts, fingerprint(loaded), Asked(options.get("address"), options.get("workers"), device))
+
+
+def _from_root(model: Any) -> Any:
+    """Return the paths of runs from the root, as other processes need them."""
+    if model is None:
+        return None
+    return (
+        str(Path(model).absolute()) if isinstance(model, str | Path) else [str(Path(one).absolute()) for one in model]
+    )
+
+
+def _refuse_inside(data: str | Path, out: Path) -> None:
+    if Path(data).is_dir() and out.resolve().is_relative_to(Path(data).resolve()):
+        raise DataError(f"{out}: lies in the data set {data}. Give a folder outside it with --out.")
 
 
 def _rule(options: LabelOptions) -> LabelRule:
@@ -128,6 +183,9 @@ def show(counts: dict[str, Any]) -> None:
     table.add_section()
     table.add_row("all", *_cells({**counts, "mean_score": _mean_score(counts)}), style="bold")
     stdout.print(table)
+    if "shards_found_done" in counts:
+        show_parts(counts)
+        return
     if counts["turned_images"]:
         console.print(
             f"{counts['turned_images']} images are turned by an EXIF mark. The boxes are those of the upright image: "
@@ -143,6 +201,21 @@ def show(counts: dict[str, Any]) -> None:
         )
     for line in places(counts):
         stdout.print(line, soft_wrap=True)
+
+
+def show_parts(counts: dict[str, Any]) -> None:
+    """Print what a cluster did."""
+    speed = counts["images_per_second"]
+    if speed is None:
+        stdout.print(f"all {counts['shards']} shards were done already: nothing was left to do")
+    else:
+        stdout.print(
+            f"{counts['images_done_now']} images in {counts['seconds']:.1f} s, {speed:.1f} per second; "
+            f"{counts['workers_replaced']} workers replaced"
+        )
+    if counts["broken"]:
+        stdout.print(f"{counts['broken']} images cannot be read: {counts['folder']}/broken.jsonl", soft_wrap=True)
+    stdout.print(f"{counts['format']} labels in {counts['folder']}: index.json, shards", soft_wrap=True)
 
 
 def _least(counts: dict[str, Any]) -> str:

@@ -3,7 +3,9 @@
 from collections.abc import Mapping
 from typing import Any, TypedDict
 
-from deep_patch_learning.common.errors import did_you_mean
+from deep_patch_learning.common.errors import SettingError, did_you_mean
+
+ENGINES = ("local", "ray")
 
 
 class Work(TypedDict, total=False):
@@ -16,6 +18,15 @@ class Work(TypedDict, total=False):
     limit: int | None
     workers: int | None
     device: str
+
+
+def is_ray(engine: str, *only_ray: Any) -> bool:
+    """Return whether the engine is `ray`; raise `SettingError` for an unknown one, or for options that only `ray` has."""
+    if engine not in ENGINES:
+        raise SettingError(f"--engine {engine}: not known.{did_you_mean(engine, ENGINES)}")
+    if engine == "local" and any(one is not None for one in only_ray):
+        raise SettingError("--address and --shard-images: only --engine ray has them. Add it, or leave them out.")
+    return engine == "ray"
 
 
 def check_options(options: Mapping[str, Any], known: type, function: str) -> None:

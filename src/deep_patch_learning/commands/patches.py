@@ -6,8 +6,8 @@ from typing import Any, Unpack
 import numpy as np
 from rich.table import Table
 
-from deep_patch_learning.commands.options import Work, check_options
-from deep_patch_learning.common.errors import DataError
+from deep_patch_learning.commands.options import Work, check_options, is_ray
+from deep_patch_learning.common.errors import DataError, SettingError
 from deep_patch_learning.common.progress import bar
 from deep_patch_learning.common.progress import out as stdout
 from deep_patch_learning.data.dataset import TaggedImages, limited
@@ -19,6 +19,15 @@ from deep_patch_learning.patches.generator import PatchGenerator, is_file
 from deep_patch_learning.patches.proposals import read_proposals
 from deep_patch_learning.recipe.build import selective_search
 
+
+class PatchWork(Work, total=False):
+    """How patches are made: `Work`, and the engine as in `LabelOptions`."""
+
+    engine: str
+    address: str | None
+    shard_images: int | None
+
+
 RECALLS = ("recall_50", "recall_70", "mean_best_overlap")
 
 
@@ -29,23 +38,38 @@ def patches(
     mode: str = "fast",
     split: str | None = None,
     fresh: bool = False,
-    **work: Unpack[Work],
+    **work: Unpack[PatchWork],
 ) -> dict[str, Any]:
     """Return the figures of the patches of every image, after making those that the cache lacks.
 
     `boxes` is their mean number per image, `seconds_per_image` the time on one core; where `data` has boxes, `recall_50`,
     `recall_70` and `mean_best_overlap`, from 0 to 1. `method` is selective-search, edge-boxes, sliding-window, or a proposal
     file (.mat, .pkl, .npz); `mode` of Selective Search is fast, quality or original. `fresh` ignores the cache. For `work` see
-    `Work`: limit, workers.
+    `PatchWork`: limit, workers, engine, address, shard_images.
     """
-    check_options(work, Work, "patches")
+    check_options(work, PatchWork, "patches")
     made = _generator_or_proposals(method, mode)
+    if is_ray(work.get("engine", "local"), work.get("address"), work.get("shard_images")):
+        return _patches_on_ray(data, made, split, fresh, work)
     images = limited(read_tags(Path(data), split), work.get("limit"))
     truth = read_truth(Path(data), images)
     if isinstance(made, dict):
         return measure(_proposals_of(made, images), images, truth)
     with bar(made.name) as progress:
         return measure(made, images, truth, workers=work.get("workers"), fresh=fresh, progress=progress)
+
+
+def _patches_on_ray(
+    data: str | Path, made: PatchGenerator | dict[str, np.ndarray], split: str | None, fresh: bool, work: PatchWork
+) -> dict[str, Any]:
+    from deep_patch_learning.cluster.parts import PART_IMAGES, read_parts
+    from deep_patch_learning.cluster.patches import patches_on_ray
+    from deep_patch_learning.cluster.runs import Asked
+
+    if isinstance(made, dict):
+        raise SettingError("--engine ray makes patches; a proposal file has its own. Leave --engine ray out.")
+    parts = read_parts(data, split, None, work.get("limit"), work.get("shard_images") or PART_IMAGES)
+    return patches_on_ray(parts, made, Asked(work.get("address"), work.get("workers"), "cpu"), fresh)
 
 
 def _generator_or_proposals(method: str, mode: str) -> PatchGenerator | dict[str, np.ndarray]:
@@ -70,7 +94,8 @@ def show(figures: dict[str, Any], method: str) -> None:
     """Print recall and IoU by the number of patches used."""
     per_image = f"{method}: {figures['boxes']:.0f} patches per image"
     if figures.get("recall_50") is None:
-        stdout.print(f"{per_image}; no boxes are known, so recall is not measured")
+        why = "on a cluster recall is" if "shards" in figures else "no boxes are known, so recall is"
+        stdout.print(f"{per_image}; {why} not measured")
     else:
         table = Table(title=per_image, title_justify="left")
         for heading in ("patches", "recall 0.5", "recall 0.7", "mean best IoU"):
@@ -81,3 +106,6 @@ def show(figures: dict[str, Any], method: str) -> None:
         stdout.print(table)
     if figures.get("seconds_per_image") is not None:
         stdout.print(f"{figures['seconds_per_image']:.3f} s per image on one core")
+    if "shards_found_done" in figures:
+        said = f"{figures['shards_found_done']} of {figures['shards']} shards were done already"
+        stdout.print(f"{said}; {len(figures['broken'])} images cannot be read; in {figures['folder']}", soft_wrap=True)

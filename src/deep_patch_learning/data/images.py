@@ -10,8 +10,9 @@ from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager
 from functools import cache
+from io import BytesIO
 from pathlib import Path
-from typing import TypeVar
+from typing import BinaryIO, TypeVar
 
 import numpy as np
 from PIL import Image, UnidentifiedImageError
@@ -64,24 +65,50 @@ def read_image(path: str | Path, enough: int | None = None) -> np.ndarray:
     is decoded in a fraction of the time.
     """
     path = Path(path)
+    return _decoded(path, path, enough)
+
+
+def decode_image(content: bytes, place: str) -> np.ndarray:
+    """Return what `read_image` does, of the content of an image file; `place` names it in errors."""
+    return _decoded(place, content, None)
+
+
+def _decoded(place: str | Path, source: Path | bytes, enough: int | None) -> np.ndarray:
     with ExitStack() as stack:
         # Pillow alone works in this block. An error in our own conversion is a bug and must not be called a broken image.
         try:
-            image = stack.enter_context(opened(path))
+            image = stack.enter_context(opened(source))
             if enough is not None:
                 image.draft(None, (enough, enough))
-            _must_not_be_huge(path, image)
+            _must_not_be_huge(place, image)
             # Load first: TIFF turns itself upright while loading, and then no longer says that it was turned.
             image.load()
         except UNDECODABLE as error:
-            raise DataError(f"{path}: {_reason(path, error)}") from None
+            raise DataError(f"{place}: {_reason(source, error)}") from None
         return pixels_of(image)
 
 
-def opened(path: str | Path) -> Image.Image:
-    """Return an image file of one of our formats with nothing decoded but its header; the caller closes it."""
-    must_be_regular(Path(path))
-    image = Image.open(path, formats=FORMATS)
+def open_image(path: Path) -> BinaryIO:
+    """Return an image file opened for reading; a path may lead into a shard, such as `shards/0001.tar/beach.jpg`."""
+    must_be_regular(path)
+    try:
+        return path.open("rb")
+    except NotADirectoryError:  # a file where a folder is named: a shard perhaps
+        from deep_patch_learning.data.shard_members import open_in_shard
+
+        return open_in_shard(path)
+
+
+def opened(source: str | Path | bytes) -> Image.Image:
+    """Return an image file, or the content of one, with nothing decoded but its header; the caller closes it."""
+    if isinstance(source, bytes):
+        image = Image.open(BytesIO(source), formats=FORMATS)
+    else:
+        must_be_regular(Path(source))
+        try:
+            image = Image.open(source, formats=FORMATS)
+        except NotADirectoryError:  # in a shard
+            image = Image.open(open_image(Path(source)), formats=FORMATS)
     if image.format == "TIFF":
         _silence_libtiff()
     return image
@@ -93,11 +120,11 @@ def must_be_regular(path: Path) -> None:
         raise DataError(f"{path}: this is a pipe or a device, wanted a file. Save its content as a file.")
 
 
-def _must_not_be_huge(path: Path, image: Image.Image) -> None:
+def _must_not_be_huge(place: str | Path, image: Image.Image) -> None:
     width, height = image.size
     if width * height > MOST_PIXELS:
         raise DataError(
-            f"{path}: the image has {width} x {height} pixels, wanted at most {MOST_PIXELS // 10**6} million. "
+            f"{place}: the image has {width} x {height} pixels, wanted at most {MOST_PIXELS // 10**6} million. "
             "Make it smaller or remove it from the tags."
         )
 
@@ -173,7 +200,7 @@ def _to_rgb(image: Image.Image) -> Image.Image:
     return image.convert("RGB")
 
 
-def _reason(path: Path, error: Exception) -> str:
+def _reason(source: Path | bytes, error: Exception) -> str:
     fix = "Replace the file or remove it from the tags."
     if isinstance(error, FileNotFoundError):
         return "there is no such image. Check the path, or remove it from the tags."
@@ -185,7 +212,7 @@ def _reason(path: Path, error: Exception) -> str:
         limit = 2 * (Image.MAX_IMAGE_PIXELS or 0)
         return f"the image is larger than {limit:,} pixels. Make it smaller or remove it from the tags."
     if isinstance(error, UnidentifiedImageError):
-        with path.open("rb") as file:
+        with BytesIO(source) if isinstance(source, bytes) else open_image(source) as file:
             start = file.read(16)
         found = f"found {start!r} at its start" if start else "the file is empty (0 bytes)"
         return f"not an image that can be read: {found}. {fix}"

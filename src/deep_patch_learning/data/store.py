@@ -4,6 +4,8 @@ import os
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import suppress
+from pathlib import Path
 from typing import TypeVar
 
 import torch
@@ -15,7 +17,7 @@ from deep_patch_learning.data.images import image_size
 Made = TypeVar("Made")
 
 SHARE = 0.4  # of the free memory of device or host that images may fill
-AT_HAND = 4 << 30  # bytes kept on a machine without a GPU
+AT_HAND = 4 << 30  # bytes kept at most on a machine without a GPU
 
 
 class ImageStore:
@@ -32,7 +34,7 @@ class ImageStore:
         self._lock = threading.Lock()
         self._held = 0
         self._sizes: list[tuple[int, int]] | None = None
-        self._limit = AT_HAND if limit is None else limit
+        self._limit = min(AT_HAND, int(_free_memory() * SHARE)) if limit is None else limit
         self.place = self._choose_place(limit)
 
     @property
@@ -88,11 +90,30 @@ class ImageStore:
 
 
 def _free_memory() -> int:
-    """Return the bytes of the host's memory that are free."""
+    """Return the bytes of the host's memory that are free, or as many as this process is allowed, for each rank on the host."""
     try:
-        return os.sysconf("SC_AVPHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+        free = os.sysconf("SC_AVPHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
     except (ValueError, OSError, AttributeError):  # unknown on this system: assume little
-        return 2 << 30
+        free = 2 << 30
+    ranks = int(os.environ.get("LOCAL_WORLD_SIZE", "1"))
+    return max(min([free, *_allowed()]), 0) // ranks
+
+
+def _allowed() -> list[int]:
+    """Return how many bytes more each limit lets this process take: `ulimit -d`, and the control group of a container."""
+    found = []
+    try:
+        import resource
+
+        most = resource.getrlimit(resource.RLIMIT_DATA)[0]
+        if most != resource.RLIM_INFINITY:
+            found.append(most - int(Path("/proc/self/statm").read_text().split()[5]) * resource.getpagesize())
+    except (ImportError, OSError):  # not on this system
+        pass
+    group = Path("/sys/fs/cgroup")
+    with suppress(OSError, ValueError):  # no such group, or no limit ("max")
+        found.append(int((group / "memory.max").read_text()) - int((group / "memory.current").read_text()))
+    return found
 
 
 def prefetch(make: Callable[[int], Made], items: Sequence[int], depth: int = 4, threads: int = 2) -> Iterator[Made]:

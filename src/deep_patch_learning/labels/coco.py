@@ -1,6 +1,7 @@
 """Labels as a COCO data set: `annotations/instances_SPLIT.json`, and `images/` with a link to each image."""
 
 import json
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -21,13 +22,16 @@ def write_coco(labels: LabelSet, folder: Path) -> list[str]:
     return [f"annotations/{file.name}", "images"]
 
 
-def coco_content(labels: LabelSet, names: list[str]) -> dict[str, Any]:
-    """Return the data set as COCO's dictionary; `names` are the images' paths below their folder. All ids begin at 1."""
+def coco_content(labels: LabelSet, names: Sequence[str], first_ids: tuple[int, int] = (1, 1)) -> dict[str, Any]:
+    """Return the data set as COCO's dictionary; `names` are the images' paths below their folder.
+
+    `first_ids` are the first ids of images and of annotations; those of categories begin at 1.
+    """
     images: list[dict[str, Any]] = []
     annotations: list[dict[str, Any]] = []
-    for number, (name, image) in enumerate(zip(names, labels.images, strict=True), start=1):
+    for number, (name, image) in enumerate(zip(names, labels.images, strict=True), first_ids[0]):
         images.append({"id": number, "file_name": name, "width": image.width, "height": image.height})
-        annotations += _annotations(image, number, len(annotations) + 1)
+        annotations += _annotations(image, number, len(annotations) + first_ids[1])
     categories = [
         {"id": number, "name": name, "supercategory": "none"} for number, name in enumerate(labels.classes, start=1)
     ]

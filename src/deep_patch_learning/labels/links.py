@@ -8,6 +8,7 @@ from pathlib import Path
 
 from deep_patch_learning.common.errors import DataError
 from deep_patch_learning.data.images import IMAGE_SUFFIXES, opened
+from deep_patch_learning.data.shard_members import shard_of
 from deep_patch_learning.labels.select import LabelledImage
 
 _LONGEST = 180  # bytes of a name: leaves room for a number and a suffix in the 255 of a file system
@@ -64,7 +65,9 @@ def file_part(text: str, otherwise: str) -> str:
 
 
 def link(place: Path, image: LabelledImage) -> None:
-    """Make `place` a link to an image."""
+    """Make `place` a link to an image; one in a shard has no file to link to, and raises `DataError`."""
+    if shard_of(image.path) is not None:
+        raise DataError(f"{image.path}: lies in a shard, and this format links to image files. Use --format parquet.")
     place.parent.mkdir(parents=True, exist_ok=True)
     place.symlink_to(image.path.absolute())
 

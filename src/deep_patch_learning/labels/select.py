@@ -135,11 +135,15 @@ def select(
 def labelled_image(prediction: Prediction, images: TaggedImages, index: int, rule: LabelRule) -> LabelledImage:
     """Return image `index` with the boxes to write, from its prediction."""
     _check_pair(prediction, images, index)
-    states = images.labels[index]
+    return label_image(prediction, images.paths[index], images.labels[index], rule)
+
+
+def label_image(prediction: Prediction, path: Path, states: np.ndarray, rule: LabelRule) -> LabelledImage:
+    """Return the image with the boxes to write; `states` (C,) are its tags, in the order of the prediction's classes."""
     boxes, classes, scores = _selected(prediction, states, rule)
     return LabelledImage(
-        name=images.names[index],
-        path=images.paths[index],
+        name=prediction.name,
+        path=path,
         height=prediction.height,
         width=prediction.width,
         boxes=boxes,

@@ -21,6 +21,7 @@ from deep_patch_learning.labels.fiftyone import write_fiftyone
 from deep_patch_learning.labels.imagefolder import write_imagefolder
 from deep_patch_learning.labels.label_studio import write_label_studio
 from deep_patch_learning.labels.links import file_part, image_root, turned
+from deep_patch_learning.labels.parquet import write_parquet
 from deep_patch_learning.labels.select import LabelRule, LabelSet, select, summary
 from deep_patch_learning.labels.voc import refuse_unwritable, write_voc
 from deep_patch_learning.labels.yolo import write_yolo
@@ -58,6 +59,7 @@ class LabelTarget:
 FORMATS: dict[str, Callable[[LabelTarget, LabelSet, Path], list[str]]] = {
     "coco": lambda target, labels, partial: write_coco(labels, partial),
     "voc": lambda target, labels, partial: write_voc(labels, partial, Path(target.folder).resolve().name),
+    "parquet": lambda target, labels, partial: write_parquet(labels, partial),
     "yolo": lambda target, labels, partial: write_yolo(labels, partial),
     "label-studio": lambda target, labels, partial: write_label_studio(labels, partial, target.model_version),
     "cvat": lambda target, labels, partial: write_cvat(labels, partial),

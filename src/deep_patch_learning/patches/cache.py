@@ -4,6 +4,7 @@ A folder holds one set of append-only files per generator setting, one file per 
 
     FOLDER/<hash of the generator's key>/settings.txt      the key itself, for people
     FOLDER/<hash of the generator's key>/<random>.patches  records, one after the other
+    FOLDER/<hash of the generator's key>/part-<digest>.patches the same, of one part of a data set, made by a cluster
     FOLDER/<hash of the generator's key>/claims            an empty file whose bytes are locked, one per image in work
 
 A process that is killed leaves at most one torn record (see `cache_files.py`) at the end of its own file; readers ignore it,
@@ -28,8 +29,15 @@ import numpy as np
 
 from deep_patch_learning.common.devices import user_folder
 from deep_patch_learning.common.errors import DataError, DplError
-from deep_patch_learning.data.images import must_be_regular, read_image, single_threaded_opencv
-from deep_patch_learning.patches.cache_files import claims_in, pack_record, read_count, read_record, records
+from deep_patch_learning.data.images import open_image, read_image, single_threaded_opencv
+from deep_patch_learning.patches.cache_files import (
+    claims_in,
+    digest_of_content,
+    pack_record,
+    read_count,
+    read_record,
+    records,
+)
 from deep_patch_learning.patches.generator import PatchGenerator
 
 LOOK_AGAIN = 1.0  # seconds between looks for other processes' records
@@ -44,6 +52,12 @@ def default_folder() -> Path:
         return Path(chosen).expanduser() / "patches"
     shared = os.environ.get("XDG_CACHE_HOME")
     return (Path(shared).expanduser() if shared else user_folder()) / "deep-patch-learning" / "patches"
+
+
+def cache_folder(root: Path, generator: PatchGenerator) -> Path:
+    """Return the folder below `root` that keeps the patches of one generator's settings."""
+    setting = hashlib.blake2b(generator.key().encode(), digest_size=8).hexdigest()
+    return root / f"{generator.name}-{setting}"
 
 
 @dataclass
@@ -93,9 +107,8 @@ class PatchCache:
 
     def __init__(self, folder: str | Path | None, generator: PatchGenerator) -> None:
         self.generator = generator
-        setting = hashlib.blake2b(generator.key().encode(), digest_size=8).hexdigest()
         self._root = Path(folder) if folder is not None else default_folder()
-        self.folder = self._root / f"{generator.name}-{setting}"
+        self.folder = cache_folder(self._root, generator)
         self._lock = threading.RLock()
         self._places: dict[bytes, tuple[Path, int]] = {}  # image's digest -> file and offset of its record
         self._scanned: dict[Path, int] = {}  # how far each file has been read
@@ -343,9 +356,8 @@ class CachedPatches(Sequence[np.ndarray]):
 def _digest_of(path: Path) -> bytes:
     """Return the digest of a file's content."""
     try:
-        must_be_regular(path)
-        with path.open("rb") as file:
-            return hashlib.file_digest(file, lambda: hashlib.blake2b(digest_size=16)).digest()
+        with open_image(path) as file:
+            return digest_of_content(file.read())
     except FileNotFoundError:
         raise DataError(f"{path}: there is no such image. Check the path, or remove it from the tags.") from None
     except OSError as error:

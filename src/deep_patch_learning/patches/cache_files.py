@@ -11,6 +11,7 @@ threads apart.
 """
 
 import errno
+import hashlib
 import os
 import struct
 import threading
@@ -124,6 +125,11 @@ def pack_record(image: bytes, boxes: np.ndarray, seconds: float) -> bytes:
     """Return the record of an image's hash, its boxes (P, 4) and the seconds they took."""
     body = HEAD.pack(MARK, image, seconds, len(boxes)) + np.ascontiguousarray(boxes, "<u2").tobytes()
     return body + CHECK.pack(zlib.crc32(body))
+
+
+def digest_of_content(content: bytes) -> bytes:
+    """Return the digest of an image file's content, under which its patches are kept."""
+    return hashlib.blake2b(content, digest_size=16).digest()
 
 
 def records(shard: Path, offset: int) -> Iterator[tuple[bytes, int, int]]:

@@ -80,6 +80,8 @@ def refined(backbone: str = "resnet50", steps: int = 2_500) -> Recipe:
 def fast(backbone: str = "lite0-map", steps: int = 2_500) -> Recipe:
     """Return `refined` for a laptop: a small network, few patches, one scale in prediction, a frozen backbone.
 
+    Its maps are computed once for each image, scale and flip: most of a training's time where images are few.
+
     Regions of each sample are erased and many patches have a say in the vote: with some hundred images the refinement would
     otherwise learn the part by which a class is recognised best, such as the head of an animal, and frame that.
     With a GPU, set `freeze_backbone` to false to train all layers. Pseudo boxes of a larger network (`--pseudo-boxes-from`) give
@@ -98,6 +100,7 @@ def fast(backbone: str = "lite0-map", steps: int = 2_500) -> Recipe:
         refinement_width=192,
         learning_rate=1e-4,
         freeze_backbone=True,
+        keep_maps=True,
         frozen_stages=0,
         **places,
     )

@@ -140,6 +140,10 @@ def _errors(app: FastAPI) -> None:
     app.add_exception_handler(DplError, answer(404))  # an image that cannot be read any more
     app.add_exception_handler(sqlite3.Error, answer(503))
 
+    @app.exception_handler(Exception)  # the terminal shows it in full
+    def mistake(request: Request, error: Exception) -> JSONResponse:
+        return JSONResponse({"error": "the server made a mistake. The terminal says more."}, 500)
+
     @app.exception_handler(RequestValidationError)
     def invalid(request: Request, error: RequestValidationError) -> JSONResponse:
         first = error.errors()[0]
@@ -162,7 +166,8 @@ def listen(host: str, port: int | None) -> socket.socket:
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
     wanted = [port] if port is not None else [*range(8765, 8785), 0]
     for number in wanted:
-        sock = socket.socket(family, socket.SOCK_STREAM)
+        # asyncio sends at once only where the protocol is named: else an answer's second part waits 40 ms for the first's receipt
+        sock = socket.socket(family, socket.SOCK_STREAM, socket.IPPROTO_TCP)
         sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         try:
             sock.bind((host, number))

@@ -87,7 +87,17 @@ def _insert(file: sqlite3.Connection, number: int, place: int, image: FoundImage
     file.executemany("INSERT INTO tags VALUES (?, ?, ?, ?)", states)
     columns = "image, class, x1, y1, x2, y2, found_class, found_x1, found_y1, found_x2, found_y2"
     boxes = [
-        (number, box.index, *box.corners, box.index, *box.corners, box.score, box.precision, box.usefulness, box.why)
+        (
+            number,
+            box.index,
+            *map(float, box.corners),
+            box.index,
+            *map(float, box.corners),
+            box.score,
+            box.precision,
+            box.usefulness,
+            box.why,
+        )
         for box in image.boxes
     ]
     marks = ", ".join("?" * 15)
@@ -116,14 +126,19 @@ class ReviewStore:
         file = sqlite3.connect(self.path, timeout=BUSY_SECONDS, isolation_level=None, check_same_thread=False)
         file.row_factory = sqlite3.Row
         file.execute("PRAGMA journal_mode = WAL")
-        file.execute("PRAGMA synchronous = FULL")  # what was acknowledged survives a power cut too
         file.execute("PRAGMA foreign_keys = ON")
         return file
 
     @contextmanager
-    def writing(self) -> Iterator[sqlite3.Connection]:
-        """Yield the connection in a transaction, which is committed at the end, and on any error undone in full."""
+    def writing(self, durable: bool = True) -> Iterator[sqlite3.Connection]:
+        """Yield the connection in a transaction, which is committed at the end, and on any error undone in full.
+
+        One that is not `durable`, such as a lease, survives the end of the process but maybe not a power cut: it does not wait
+        for the disk.
+        """
         with self._lock:
+            # FULL: what was acknowledged survives a power cut too
+            self._writer.execute(f"PRAGMA synchronous = {'FULL' if durable else 'NORMAL'}")
             self._writer.execute("BEGIN IMMEDIATE")
             try:
                 yield self._writer

@@ -36,7 +36,7 @@ def screen(store: ReviewStore, asked: Screen, reviewer: str) -> dict[str, Any]:
         SELECT {_BOX}, i.version, i.name, i.width, i.height, i.place FROM boxes b JOIN images i ON i.id = b.image
         WHERE b.status = :open {of_class} {without} AND {_FREE} ORDER BY {_ORDER[asked.mode]} LIMIT :size
     """
-    with store.writing() as file:
+    with store.writing(durable=False) as file:
         rows = file.execute(query, wanted).fetchall()
         _lease(file, {row["image"] for row in rows}, who, now)
         if asked.mode == "sample" and rows:
@@ -55,7 +55,7 @@ def next_image(store: ReviewStore, asked: Next, reviewer: str) -> dict[str, Any]
     query = (
         f"SELECT i.id, i.place FROM images i WHERE i.done = 0 {of_class} {without} AND {_FREE} ORDER BY {order} LIMIT 1"
     )
-    with store.writing() as file:
+    with store.writing(durable=False) as file:
         row = file.execute(query, {"now": now, "holder": who, "index": asked.index}).fetchone()
         if row is not None:
             _lease(file, {row["id"]}, who, now)
@@ -88,7 +88,7 @@ def image(store: ReviewStore, number: int, reviewer: str, tab: str) -> dict[str,
 def pulse(store: ReviewStore, asked: Pulse, reviewer: str) -> None:
     """Keep the images that a tab holds for a while longer, and give back what it no longer shows."""
     who, now = holder(reviewer, asked.tab), time.time()
-    with store.writing() as file:
+    with store.writing(durable=False) as file:
         kept = ", ".join(map(str, asked.holds))
         file.execute(f"DELETE FROM leases WHERE until <= ? OR (reviewer = ? AND image NOT IN ({kept}))", (now, who))
         taken = {row["image"] for row in file.execute("SELECT image FROM leases WHERE reviewer != ?", (who,))}

@@ -42,10 +42,32 @@ def make_fabric(options: TrainingOptions, precision: str) -> Any:
     if "TORCHELASTIC_RUN_ID" in os.environ:  # started by torchrun, which says how many ranks there are
         devices = int(os.environ["LOCAL_WORLD_SIZE"])
         nodes = int(os.environ["WORLD_SIZE"]) // devices
+        _meet_after_restart(device)
     together = {"strategy": "ddp", "num_nodes": nodes} if devices * nodes > 1 else {}
     fabric = Fabric(accelerator=device, devices=devices, precision=usable_precision(precision, device), **together)
     fabric.launch()
     return fabric
+
+
+def _meet_after_restart(device: str) -> None:
+    """Let ranks that torchrun started again find each other.
+
+    torchrun keeps the store with the ranks' addresses over a restart. Under the same keys they would look for each other where
+    the ranks of before listened, until the time is over; so they get keys of their own.
+    """
+    restart, ranks = os.environ.get("TORCHELASTIC_RESTART_COUNT", "0"), int(os.environ["WORLD_SIZE"])
+    if restart == "0" or ranks == 1 or os.environ.get("TORCHELASTIC_USE_AGENT_STORE") != "True":
+        return
+    if device == "cuda":
+        torch.cuda.set_device(int(os.environ["LOCAL_RANK"]))
+    address = os.environ["MASTER_ADDR"], int(os.environ["MASTER_PORT"])
+    kept = torch.distributed.TCPStore(*address, ranks, is_master=False)
+    torch.distributed.init_process_group(
+        "nccl" if device == "cuda" else "gloo",
+        store=torch.distributed.PrefixStore(f"restart-{restart}", kept),
+        rank=int(os.environ["RANK"]),
+        world_size=ranks,
+    )
 
 
 def set_up_process(recipe: Recipe, device: torch.device) -> None:

@@ -10,7 +10,7 @@ import numpy as np
 from deep_patch_learning.common.errors import DataError
 from deep_patch_learning.data.checks.duplicates import Fingerprint, fingerprint
 from deep_patch_learning.data.checks.findings import Finding, Item, Severity, are, has, number_of
-from deep_patch_learning.data.images import UNDECODABLE, of_each_file, opened, read_image
+from deep_patch_learning.data.images import UNDECODABLE, of_each_file, open_image, opened, read_image
 
 SMALLEST_SIDE = 32  # pixels: below, a patch is a handful of them
 THINNEST = 6  # times as long as wide: scaled to a longest side of 480, the other is 80 pixels
@@ -44,7 +44,8 @@ def look(path: Path) -> Facts:
 
     try:
         image = read_image(path)
-        content = hashlib.blake2b(path.read_bytes(), digest_size=16).digest()
+        with open_image(path) as file:
+            content = hashlib.blake2b(file.read(), digest_size=16).digest()
     except (DataError, OSError) as error:
         return Facts(problem=str(error).removeprefix(f"{path}: ").rpartition(". ")[0] or str(error))  # without the fix
     height, width = image.shape[:2]

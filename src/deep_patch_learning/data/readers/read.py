@@ -18,6 +18,7 @@ class Kind(Enum):
     CSV = "CSV"
     FOLDERS = "folder per class"
     JSON_LINES = "JSON lines"
+    SHARDS = "shards"
     LABEL_STUDIO = "Label Studio export"
     CVAT = "CVAT xml"
 
@@ -40,6 +41,10 @@ def _table(kind: Kind, place: Path, voc_split: str | None = None) -> TagTable:
         from deep_patch_learning.data.readers.folders import read_folders
 
         return read_folders(place)
+    if kind is Kind.SHARDS:
+        from deep_patch_learning.data.readers.shards import read_shards
+
+        return read_shards(place)
     if kind is Kind.LABEL_STUDIO:
         from deep_patch_learning.data.readers.label_studio import read_label_studio
 
@@ -53,20 +58,26 @@ def _table(kind: Kind, place: Path, voc_split: str | None = None) -> TagTable:
     return read_json_lines(place)
 
 
+def read_table(kind: Kind, place: Path, split: str | None) -> tuple[TagTable, str | None]:
+    """Return the table of a data set, and the split that is still to be taken from it: VOC's reader took its own."""
+    return _table(kind, place, split), None if kind is Kind.VOC else split
+
+
 def read_tags(path: str | Path, split: str | Path | None = None, classes: Sequence[str] | None = None) -> TaggedImages:
     """Return the images of a data set with their tags: present, absent or unknown.
 
     The kind is recognised from `path`: a VOC folder (or a VOCdevkit with one inside), a COCO json, a CSV, a folder
-    per class, JSON lines, or an export of Label Studio or CVAT. `split` is a VOC list (`train`, `val`, ...), a value of
-    the CSV's or JSON lines' `split`, a CVAT subset, a first-level folder, or, for every kind, a text file with one image
-    name per line; None takes all images (VOC: `trainval` where there is one). `classes` fixes the classes and their order,
-    and a tag outside them raises `DataError`; when None they are all classes of the data set, whatever the split.
+    per class, JSON lines, shards (tars of WebDataset, Parquet tables), or an export of Label Studio or CVAT. `split` is a VOC
+    list (`train`, `val`, ...), a value of the CSV's or JSON lines' `split`, a CVAT subset, a
+    first-level folder, or, for every kind, a text file with one image name per line; None takes all images (VOC: `trainval`
+    where there is one). `classes` fixes the classes and their order, and a tag outside them raises `DataError`; when None they
+    are all classes of the data set, whatever the split.
     """
     kind, place = recognise(path)
     wanted = None if split is None else str(split)
     try:
-        table = _table(kind, place, wanted)
-        return to_images(table, None if kind is Kind.VOC else wanted, classes)
+        table, remaining = read_table(kind, place, wanted)
+        return to_images(table, remaining, classes)
     except OSError as error:  # a folder that may not be entered, a disk that fails
         found = error.strerror or type(error).__name__
         raise DataError(f"{error.filename or place}: cannot be read ({found}). Make it readable.") from None
@@ -74,7 +85,8 @@ def read_tags(path: str | Path, split: str | Path | None = None, classes: Sequen
 
 WANTED = (
     "Wanted a VOC folder (with JPEGImages), a COCO .json, a .csv with the header 'image,tags', "
-    "a folder with one folder per class, a .jsonl, or a .json of Label Studio or .xml of CVAT"
+    "a folder with one folder per class, a .jsonl, shards (.tar, .parquet), or a .json of Label Studio or "
+    ".xml of CVAT"
 )
 
 
@@ -85,6 +97,7 @@ _BY_SUFFIX = {
     ".ndjson": Kind.JSON_LINES,
     ".xml": Kind.CVAT,
 }
+_SHARDS = (".tar", ".parquet")
 
 
 def recognise(path: str | Path) -> tuple[Kind, Path]:
@@ -97,7 +110,7 @@ def recognise(path: str | Path) -> tuple[Kind, Path]:
             raise DataError(f"{path}: there is no such file or folder.{near_file(path)} {WANTED}.")
     except PermissionError:
         raise DataError(f"{path}: permission denied. Make it readable (chmod u+r).") from None
-    kind = _BY_SUFFIX.get(path.suffix.lower())
+    kind = Kind.SHARDS if path.suffix.lower() in _SHARDS else _BY_SUFFIX.get(path.suffix.lower())
     if kind is not None:
         must_be_regular(path)
     else:
@@ -130,6 +143,8 @@ def _recognise_folder(folder: Path) -> tuple[Kind, Path]:
     coco = sorted((folder / "annotations").glob("*.json"))
     if coco:
         raise DataError(f"{folder}: holds a COCO data set. Give one of its json files, such as {coco[-1]}.")
+    if any(child.suffix.lower() in _SHARDS and child.is_file() for child in inside):
+        return Kind.SHARDS, folder
     # Beside a tag file, a folder of images is most likely not a class: better to stop than to train on a class "images".
     for child in inside:
         if child.is_file() and _is_tag_file(child):

@@ -8,7 +8,7 @@ import gc
 import json
 import os
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from difflib import get_close_matches
 from pathlib import Path
 from typing import Any
@@ -120,12 +120,21 @@ class TagRow:
 
 @dataclass(frozen=True)
 class TagTable:
-    """All images of a data set, and its classes in their order; names in split files are relative to `root`."""
+    """All images of a data set, and its classes in their order; names in split files are relative to `root`.
+
+    Images `in_shards` were seen there, and need not be looked for.
+    """
 
     source: Path
     root: Path
     rows: Sequence[TagRow]
     classes: tuple[str, ...]
+    in_shards: bool = False
+
+    def moved(self, base: str) -> "TagTable":
+        """Return the table of a file that was fetched from the URI `base`: its images lie there too."""
+        rows = [row if is_uri(row.name) else replace(row, name=f"{base}/{row.name}") for row in self.rows]
+        return replace(self, rows=rows)
 
 
 def sorted_classes(rows: Iterable[TagRow]) -> tuple[str, ...]:
@@ -138,6 +147,8 @@ def locate(image: str, root: Path) -> tuple[str, Path]:
 
     The name is the path below `root`, with `/`. Backslashes are read as `/` where no file has them in its name.
     """
+    if is_uri(image):
+        return image, Path(image)
     base = root.absolute()
     if "\\" in image and not is_file(base / image):
         image = image.replace("\\", "/")
@@ -148,6 +159,12 @@ def locate(image: str, root: Path) -> tuple[str, Path]:
     return Path(name).as_posix(), path
 
 
+def is_uri(text: str) -> bool:
+    """Return whether a text is a URI such as `s3://bucket/a.jpg`, and not a path."""
+    scheme, colon, _ = text.partition("://")
+    return bool(colon) and scheme.replace("+", "").isalnum() and len(scheme) > 1
+
+
 def refuse_both(present: Iterable[str], unknown: Iterable[str], place: str) -> None:
     """Raise `DataError` when a tag is given both as present and as of unknown state."""
     both = set(present).intersection(unknown)
@@ -155,14 +172,24 @@ def refuse_both(present: Iterable[str], unknown: Iterable[str], place: str) -> N
         raise DataError(f"{place}: '{min(both)}' is both in tags and in unknown. Keep it in one of them.")
 
 
-def to_images(table: TagTable, split: str | None, classes: Sequence[str] | None) -> TaggedImages:
-    """Return the images of one split (None: all), their labels in the order of `classes` (None: the table's)."""
+def to_images(table: TagTable, split: str | None, classes: Sequence[str] | None, remote: bool = False) -> TaggedImages:
+    """Return the images of one split (None: all), their labels in the order of `classes` (None: the table's).
+
+    With `remote` the images may be URIs, which are not looked for; their names are the URIs.
+    """
     if not table.rows:
         raise DataError(f"{table.source}: holds no image. Add at least one.")
     _refuse_no_text(table)
     _refuse_duplicates(table)
     rows = _in_split(table, split)
-    _refuse_missing(table, rows)
+    far = [row for row in rows if is_uri(row.name)]
+    if far and not remote:
+        raise DataError(
+            f"{table.source}, {far[0].place}: '{far[0].name}' is a URI. Only --engine ray of `dpl label` and `dpl patches` reads "
+            "those. Use it, or give paths."
+        )
+    if not table.in_shards:
+        _refuse_missing(table, [row for row in rows if not is_uri(row.name)] if far else rows)
     known = tuple(table.classes if classes is None else classes)
     if len(set(known)) != len(known):
         twice = next(name for name in known if known.count(name) > 1)

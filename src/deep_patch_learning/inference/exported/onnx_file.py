@@ -135,7 +135,9 @@ def _linked(model: Model, network: Any, finished: Any, heads: int) -> Any:
         helper.make_tensor_value_info("patches", TensorProto.FLOAT, [boxes, 4]),
     ]
     given = [helper.make_tensor_value_info(name, kinds.get(name, TensorProto.FLOAT), shapes[name]) for name in OUTPUTS]
-    return helper.make_graph(graph.nodes, "deep_patch_learning", asked, given, graph.constants)
+    used = {name for node in graph.nodes for name in node.input}
+    constants = [constant for constant in graph.constants if constant.name in used]
+    return helper.make_graph(graph.nodes, "deep_patch_learning", asked, given, constants)
 
 
 class _Linker:

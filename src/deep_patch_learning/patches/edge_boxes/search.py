@@ -11,9 +11,16 @@ import numpy as np
 from deep_patch_learning.common.errors import DataError, DplError
 from deep_patch_learning.data.images import checked, scaled, unscaled
 
-ALGORITHM = 2  # part of the key: raise it whenever the boxes change
+ALGORITHM = 3  # part of the key: raise it whenever the boxes change
 SMALLEST = 0.004  # the smallest window, as a share of the image
 LONGEST = 3.0  # the largest ratio of a window's sides
+
+BORDER_SPACES, BORDER_SCALES = (
+    ("hsv180", "lab", "rgb"),
+    (50, 100, 200, 400),
+)  # of the segmentations that edges come from
+BORDER_MIN_SIZE = 20
+BORDER_WEIGHT = 0.8  # of the borders, beside half of the gradient
 
 
 @dataclass(frozen=True)
@@ -21,16 +28,17 @@ class EdgeBoxes:
     """The `max_boxes` windows that enclose the most edges, refined and after NMS, best first.
 
     Windows neighbouring in place, size or shape have an IoU of `step`; of two results with an IoU above `overlap` the
-    better one is kept. The search runs on the image scaled to at most `max_side`. Edges come from the gradient
-    at two scales, or from OpenCV's structured forest when `edge_model` names its model file.
+    better one is kept. The search runs on the image scaled to at most `max_side`. An edge is strong where the gradient
+    is and where segmentations of several colour spaces and scales agree on a border; with `edge_model`, a model file of
+    OpenCV's structured forest, that forest finds the edges.
     """
 
     max_boxes: int = 256
     max_side: int = 192
-    step: float = 0.6
-    overlap: float = 0.6
-    scored: int = 4000
-    refined: int = 500
+    step: float = 0.65
+    overlap: float = 0.7
+    scored: int = 10000
+    refined: int = 1500
     edge_model: str | None = None
     name: ClassVar[str] = "edge-boxes"
 
@@ -48,7 +56,7 @@ class EdgeBoxes:
 
     def key(self) -> str:
         """Return a text that identifies the method, its version and all its settings."""
-        model = "gradient"
+        model = "agreement"
         if self.edge_model is not None:
             model = hashlib.blake2b(Path(self.edge_model).read_bytes(), digest_size=8).hexdigest()
         settings = f"max_boxes={self.max_boxes} max_side={self.max_side} step={self.step} overlap={self.overlap}"
@@ -66,7 +74,7 @@ class EdgeBoxes:
         from deep_patch_learning.patches.edge_boxes import scoring as box_scores
 
         height, width = image.shape[:2]
-        strength, angle = _gradient_edges(image) if self.edge_model is None else _forest_edges(image, self.edge_model)
+        strength, angle = _agreed_edges(image) if self.edge_model is None else _forest_edges(image, self.edge_model)
         ridge = edges.thin(strength, angle, 0.1)
         group, facts = edges.link(ridge, angle)
         windows = _windows(height, width, self.step)
@@ -120,6 +128,35 @@ def _windows(height: int, width: int, step: float) -> np.ndarray:
             found.append(np.stack([x, y, x + w, y + h], axis=1))
         area /= step
     return np.concatenate(found).astype(np.int32)
+
+
+def _agreed_edges(image: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Return edge strength, about 0 to 1, and direction (H, W) float32 from the gradient and from borders of segmentations.
+
+    Half of the strength is the share of segmentations, over colour spaces and scales, that have a border at the pixel. A border
+    of an object is in most of them, the edges within a texture are in few.
+    """
+    import cv2
+
+    from deep_patch_learning.patches.selective_search import segmentation
+    from deep_patch_learning.patches.selective_search.search import in_space
+
+    height, width = image.shape[:2]
+    borders = np.zeros((height, width), np.float32)
+    for space in BORDER_SPACES:
+        sorted_edges = segmentation.exact_edges(
+            cv2.GaussianBlur(in_space(image, space).astype(np.float32), (0, 0), 0.8)
+        )
+        for k in BORDER_SCALES:
+            labels, _, _ = segmentation.segment(sorted_edges, height, width, float(k), BORDER_MIN_SIZE, True)
+            across, down = labels[:, 1:] != labels[:, :-1], labels[1:] != labels[:-1]
+            borders[:, :-1] += across
+            borders[:, 1:] += across
+            borders[:-1] += down
+            borders[1:] += down
+    share = cv2.GaussianBlur(borders / (2 * len(BORDER_SPACES) * len(BORDER_SCALES)), (0, 0), 1.0)
+    strength, angle = _gradient_edges(image)
+    return 0.5 * strength + BORDER_WEIGHT * share, angle
 
 
 def _gradient_edges(image: np.ndarray) -> tuple[np.ndarray, np.ndarray]:

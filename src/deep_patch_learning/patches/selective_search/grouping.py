@@ -17,8 +17,8 @@ import numpy as np
 from deep_patch_learning.common.devices import compiled as njit
 
 COLOUR_BINS = 75  # 25 per channel
-TEXTURE_BINS = 80  # 8 directions x 10 strengths of the grey gradient
-BINS = COLOUR_BINS + TEXTURE_BINS
+STRENGTHS = 10  # of a gradient, in each direction
+GREY_BINS = 8 * STRENGTHS  # textures of the quick modes
 ONE = 65535  # a whole histogram
 COLOUR, TEXTURE, SIZE, FILL = 1, 2, 4, 8  # the terms of a similarity; a mix is a sum of them
 LAST_PAIR = 0xFFFFFFFF  # in the heap, of equal similarities the earlier pair counts as larger
@@ -28,7 +28,7 @@ PATIENCE = 2.5  # the power; larger ones spread the first boxes more and cluster
 
 
 class Regions(NamedTuple):
-    """What is known of n regions: sizes (n,) in pixels, boxes (n, 4), and normalised histograms (n, BINS)."""
+    """What is known of n regions: sizes (n,) in pixels, boxes (n, 4), normalised histograms (n, COLOUR_BINS + texture bins)."""
 
     size: np.ndarray
     box: np.ndarray
@@ -48,10 +48,10 @@ def colour_bins(image: np.ndarray) -> np.ndarray:
 
 
 @njit(cache=True, nogil=True)
-def texture_bins(dx: np.ndarray, dy: np.ndarray) -> np.ndarray:
-    """Return the texture bin (direction and strength of the gradient) of every pixel: (H, W) uint8."""
+def strongest_direction(dx: np.ndarray, dy: np.ndarray) -> np.ndarray:
+    """Return the texture bin, out of GREY_BINS, of every pixel of a gradient (H, W): (H, W, 1) uint8."""
     height, width = dx.shape
-    bins = np.empty((height, width), np.uint8)
+    bins = np.empty((height, width, 1), np.uint8)
     for y in range(height):
         for x in range(width):
             gx, gy = np.int32(dx[y, x]), np.int32(dy[y, x])
@@ -62,19 +62,24 @@ def texture_bins(dx: np.ndarray, dy: np.ndarray) -> np.ndarray:
             while strength > 0 and level < 9:  # one level per doubling
                 strength >>= 1
                 level += 1
-            bins[y, x] = COLOUR_BINS + direction * 10 + level
+            bins[y, x, 0] = direction * STRENGTHS + level
     return bins
 
 
 @njit(cache=True, nogil=True)
-def describe(labels: np.ndarray, count: int, colours: np.ndarray, textures: np.ndarray) -> Regions:
-    """Return the regions of a segmentation; `colours` and `textures` are the bins of every pixel."""
-    height, width = labels.shape
+def describe(labels: np.ndarray, count: int, colours: np.ndarray, textures: np.ndarray, texture_bins: int) -> Regions:
+    """Return the regions of a segmentation.
+
+    `colours` (H, W, 3) are the colour bins of every pixel; `textures` (H, W, T) the texture bins, T of each pixel, out of
+    `texture_bins`.
+    """
+    height, width, several = textures.shape
     size = np.zeros(count, np.int32)
     box = np.empty((count, 4), np.int32)
     box[:, :2] = 1 << 30
     box[:, 2:] = 0
-    counts = np.zeros((count, BINS), np.int32)
+    bins = COLOUR_BINS + texture_bins
+    counts = np.zeros((count, bins), np.int32)
     for y in range(height):
         for x in range(width):
             r = labels[y, x]
@@ -83,16 +88,18 @@ def describe(labels: np.ndarray, count: int, colours: np.ndarray, textures: np.n
             box[r, 1] = min(box[r, 1], y)
             box[r, 2] = max(box[r, 2], x + 1)
             box[r, 3] = max(box[r, 3], y + 1)
-            counts[r, colours[y, x, 0]] += 1
-            counts[r, colours[y, x, 1]] += 1
-            counts[r, colours[y, x, 2]] += 1
-            counts[r, textures[y, x]] += 1
-    histogram = np.empty((count, BINS), np.uint16)
+            row = counts[r]
+            row[colours[y, x, 0]] += 1
+            row[colours[y, x, 1]] += 1
+            row[colours[y, x, 2]] += 1
+            for t in range(several):
+                row[COLOUR_BINS + np.int64(textures[y, x, t])] += 1
+    histogram = np.empty((count, bins), np.uint16)
     for r in range(count):
-        colour, texture = np.float32(ONE / 3) / np.float32(size[r]), np.float32(ONE) / np.float32(size[r])
+        colour, texture = np.float32(ONE / 3) / np.float32(size[r]), np.float32(ONE / several) / np.float32(size[r])
         for i in range(COLOUR_BINS):
             histogram[r, i] = np.uint16(np.float32(counts[r, i]) * colour)
-        for i in range(COLOUR_BINS, BINS):
+        for i in range(COLOUR_BINS, bins):
             histogram[r, i] = np.uint16(np.float32(counts[r, i]) * texture)
     return Regions(size, box, histogram)
 
@@ -177,7 +184,7 @@ def _similarity(a: int, b: int, regions: Regions, pixels: int, mix: int) -> np.u
         for i in range(COLOUR_BINS):
             total += min(histogram[a, i], histogram[b, i])
     if mix & TEXTURE:
-        for i in range(COLOUR_BINS, BINS):
+        for i in range(COLOUR_BINS, histogram.shape[1]):
             total += min(histogram[a, i], histogram[b, i])
     both = np.int64(size[a]) + size[b]
     if mix & SIZE:  # small regions first
@@ -198,7 +205,7 @@ def _join(a: int, b: int, c: int, regions: Regions) -> None:
     box[c, 2], box[c, 3] = max(box[a, 2], box[b, 2]), max(box[a, 3], box[b, 3])
     share = np.float32(size[a]) / np.float32(size[c])
     rest = np.float32(1) - share
-    for i in range(BINS):
+    for i in range(histogram.shape[1]):
         mean = np.float32(histogram[a, i]) * share + np.float32(histogram[b, i]) * rest
         histogram[c, i] = np.uint16(mean + np.float32(0.5))
 
@@ -208,7 +215,8 @@ def group(near: np.ndarray, starts: np.ndarray, regions: Regions, pixels: int, m
     """Return the boxes (2n - 1, 4) of the n regions and then of the n - 1 that they are joined into, the whole last."""
     n = regions.size.size
     total = 2 * n - 1
-    size, box, histogram = np.empty(total, np.int32), np.empty((total, 4), np.int32), np.empty((total, BINS), np.uint16)
+    size, box = np.empty(total, np.int32), np.empty((total, 4), np.int32)
+    histogram = np.empty((total, regions.histogram.shape[1]), np.uint16)
     size[:n], box[:n], histogram[:n] = regions
     grown = Regions(size, box, histogram)
     into = np.arange(total).astype(np.int32)  # the region that a joined region is now part of

@@ -1,31 +1,44 @@
 """Selective Search (Uijlings et al., 2013): image -> a few thousand boxes that cover nearly every object.
 
-The default differs from the original "fast" mode (docs/patches.md says how it was measured): segmentations are expensive
-and groupings are cheap, so each segmentation is grouped under more similarity mixes.
+`original` is the authors' "fast" mode, the textures of all directions and channels and exact segmentations, at three scales.
+The default differs (docs/patches.md says how it was measured): segmentations are expensive and groupings are cheap, so
+each segmentation is grouped under more similarity mixes.
 """
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import ClassVar, NamedTuple
 
 import numpy as np
 
 from deep_patch_learning.common.errors import DataError, did_you_mean
 from deep_patch_learning.data.images import checked, scaled, unscaled
 
-ALGORITHM = 5  # part of the key: raise it whenever the boxes change
 BLUR = 0.8
 LARGEST_MIN_SIZE = 100
 
-# Colour spaces, and for each k of the segmentation the similarity mixes (Colour, Texture, Size, Fill).
-Mode = tuple[tuple[str, ...], tuple[tuple[int, tuple[str, ...]], ...]]
 TWO = ("CTSF", "TSF")
 THREE = ("CTSF", "F", "S")
 FIVE = ("CTSF", "TSF", "SF", "F", "CS")
-MODES: dict[str, Mode] = {
-    "fast": (("hsv", "lab"), ((30, THREE), (100, FIVE), (200, FIVE))),
-    "quality": (("hsv", "lab", "rgb"), ((25, FIVE), (50, FIVE), (100, FIVE), (200, FIVE))),
-    "original": (("hsv", "lab"), ((50, TWO), (100, TWO))),
+
+
+class Mode(NamedTuple):
+    """The colour spaces of a search, and for each k of the segmentation the similarity mixes (Colour, Texture, Size, Fill).
+
+    `as_published`: textures of all directions and channels, and exact segmentations. `version` is part of the key: raise it
+    whenever the mode's boxes change.
+    """
+
+    spaces: tuple[str, ...]
+    scales: tuple[tuple[int, tuple[str, ...]], ...]
+    as_published: bool = False
+    version: int = 5
+
+
+MODES = {
+    "fast": Mode(("hsv", "lab"), ((30, THREE), (100, FIVE), (200, FIVE))),
+    "quality": Mode(("hsv", "lab", "rgb"), ((25, FIVE), (50, FIVE), (100, FIVE), (200, FIVE))),
+    "original": Mode(("hsv180", "lab"), ((100, TWO), (200, TWO), (400, TWO)), as_published=True, version=6),
 }
 
 
@@ -33,9 +46,9 @@ MODES: dict[str, Mode] = {
 class SelectiveSearch:
     """Selective Search over several colour spaces, segmentation scales and similarity mixes.
 
-    `mode` is `fast`, `quality` (more colour spaces and scales) or `original` (the spaces, scales and mixes of the
-    original fast mode). An image whose longer side is above `max_side` is scaled down to it for the search. Boxes
-    with a side under `min_side` pixels are left out, and no more than `max_boxes` come back, best first.
+    `mode` is `fast`, `quality` (more colour spaces and scales) or `original` (the authors' fast mode). An
+    image whose longer side is above `max_side` is scaled down to it for the search. Boxes with a side under `min_side` pixels
+    are left out, and no more than `max_boxes` come back, best first.
     """
 
     mode: str = "fast"
@@ -55,7 +68,7 @@ class SelectiveSearch:
     def key(self) -> str:
         """Return a text that identifies the method, its version and all its settings."""
         settings = f"mode={self.mode} max_side={self.max_side} max_boxes={self.max_boxes} min_side={self.min_side}"
-        return f"{self.name}-{ALGORITHM} {settings}"
+        return f"{self.name}-{MODES[self.mode].version} {settings}"
 
     def __call__(self, image: np.ndarray) -> np.ndarray:
         """Return the boxes (P, 4) uint16 of an image (H, W, 3) uint8 RGB, best first."""
@@ -78,24 +91,37 @@ def _hierarchies(image: np.ndarray, mode: Mode) -> Iterator[np.ndarray]:
 
     height, width = image.shape[:2]
     terms = {"C": grouping.COLOUR, "T": grouping.TEXTURE, "S": grouping.SIZE, "F": grouping.FILL}
-    textures = grouping.texture_bins(*cv2.spatialGradient(cv2.cvtColor(image, cv2.COLOR_RGB2GRAY)))
-    spaces, scales = mode
-    for space in spaces:
-        converted = _in_space(image, space)
-        blurred = cv2.GaussianBlur(converted.astype(np.uint16) * segmentation.WEIGHT_STEPS, (0, 0), BLUR)
-        edges = segmentation.sorted_edges(segmentation.edge_weights(blurred))
+    exact = mode.as_published
+    if exact:
+        from deep_patch_learning.patches.selective_search.texture import CHANNEL_BINS, all_directions
+
+        texture_bins = CHANNEL_BINS
+    else:
+        textures = grouping.strongest_direction(*cv2.spatialGradient(cv2.cvtColor(image, cv2.COLOR_RGB2GRAY)))
+        texture_bins = grouping.GREY_BINS
+    for space in mode.spaces:
+        converted = in_space(image, space)
+        if exact:
+            textures = all_directions(converted)
+            edges = segmentation.exact_edges(cv2.GaussianBlur(converted.astype(np.float32), (0, 0), BLUR))
+        else:
+            blurred = cv2.GaussianBlur(converted.astype(np.uint16) * segmentation.WEIGHT_STEPS, (0, 0), BLUR)
+            edges = segmentation.sorted_edges(segmentation.edge_weights(blurred))
         colours = grouping.colour_bins(converted)
-        for k, mixes in scales:
-            labels, count, edges = segmentation.segment(edges, height, width, float(k), min(k, LARGEST_MIN_SIZE))
-            regions = grouping.describe(labels, count, colours, textures)
+        for k, mixes in mode.scales:
+            labels, count, left = segmentation.segment(edges, height, width, float(k), min(k, LARGEST_MIN_SIZE), exact)
+            edges = edges if exact else left
+            regions = grouping.describe(labels, count, colours, textures, texture_bins)
             near, starts = grouping.neighbours(labels, count)
             for mix in mixes:
                 yield grouping.group(near, starts, regions, height * width, sum(terms[letter] for letter in mix))
 
 
-def _in_space(image: np.ndarray, space: str) -> np.ndarray:
+def in_space(image: np.ndarray, space: str) -> np.ndarray:
+    """Return an image (H, W, 3) uint8 RGB in a colour space; hsv180 has hues of 0 to 179, as in OpenCV, hsv of 0 to 255."""
     import cv2
 
     if space == "rgb":
         return image
-    return cv2.cvtColor(image, {"hsv": cv2.COLOR_RGB2HSV_FULL, "lab": cv2.COLOR_RGB2Lab}[space])
+    codes = {"hsv": cv2.COLOR_RGB2HSV_FULL, "hsv180": cv2.COLOR_RGB2HSV, "lab": cv2.COLOR_RGB2Lab}
+    return cv2.cvtColor(image, codes[space])

@@ -181,8 +181,11 @@ CLASS_COLUMNS = (
     "samples",
     "trained_on",
     "measured_on",
+    "command",
+    "machine",
+    "date",
 )
-CLASS_KEY = tuple(column for column in CLASS_COLUMNS if column != "value")
+CLASS_KEY = tuple(column for column in CLASS_COLUMNS if column not in ("value", "command", "machine", "date"))
 
 
 def run_row(one: VariantRun) -> dict[str, Any]:
@@ -219,7 +222,8 @@ def weights_name(recipe: Recipe) -> str:
 
 def class_rows(name: str, row: Mapping[str, Any], found: Measured) -> list[dict[str, Any]]:
     """Return the per-class rows of one measured run, whose row is `row`."""
-    about = {key: row[key] for key in ("seed", "backbone", "recipe", "samples", "trained_on", "measured_on")}
+    same = ("seed", "backbone", "recipe", "samples", "trained_on", "measured_on", "command", "machine", "date")
+    about = {key: row[key] for key in same}
     return [
         {"row": name, "measure": measure, "class": label, "value": value, **about}
         for measure, key in BY_CLASS.items()

@@ -1,0 +1,122 @@
+"""One command over all parts: those that are done are skipped, the others go through the engine, with a bar."""
+
+import time
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from deep_patch_learning.cluster.engine import Engine
+from deep_patch_learning.cluster.parts import Parts
+from deep_patch_learning.cluster.session import connected, team_for
+from deep_patch_learning.cluster.work import Failed, Job
+from deep_patch_learning.common.errors import RunError
+from deep_patch_learning.common.progress import bar, console
+
+FAILURES_SHOWN = 5
+
+
+@dataclass(frozen=True)
+class Asked:
+    """Where the cluster is, how many workers are wanted, and on which device."""
+
+    address: str | None = None
+    workers: int | None = None
+    device: str = "auto"
+
+
+@dataclass
+class Tally:
+    """What a run did: parts found done, images done now, the seconds it took, the workers replaced and their memory."""
+
+    parts: int = 0
+    found: int = 0
+    images: int = 0
+    seconds: float = 0.0
+    replaced: int = 0
+    peaks: dict[int, int] = field(default_factory=dict)
+
+    def as_dict(self) -> dict[str, Any]:
+        """Return the tally ready for JSON."""
+        rate = self.images / self.seconds if self.seconds and self.images else None
+        return {
+            "shards": self.parts,
+            "shards_found_done": self.found,
+            "images_done_now": self.images,
+            "seconds": round(self.seconds, 3),
+            "images_per_second": rate,
+            "workers_replaced": self.replaced,
+            "peak_bytes_per_worker": max(self.peaks.values(), default=None),
+        }
+
+
+def run_parts(job: Job, parts: Parts, about: Mapping[str, Any], asked: Asked, description: str) -> Tally:
+    """Return what was done to have every part in the job's folder; parts that are done are skipped.
+
+    Parts that fail do not stop the others; afterwards they are named in a `RunError`.
+    """
+    job.out.must_fit(about)
+    tally = Tally(parts=len(parts), found=len(parts))
+    if all(job.out.finished(part.name, job.digest(part)) is not None for part in parts):
+        return tally
+    with connected(asked.address, asked.workers) as cluster:
+        team = team_for(cluster, asked.workers, asked.device)
+        job.out.begin(about)
+        with job.out.locked():
+            job.out.sweep()
+            left = [part.number for part in parts if job.out.finished(part.name, job.digest(part)) is None]
+            tally.found = len(parts) - len(left)
+            _run(Engine(cluster, team, job), parts, left, tally, description)
+    return tally
+
+
+def _run(engine: Engine, parts: Parts, left: list[int], tally: Tally, description: str) -> None:
+    failed: list[Failed] = []
+    job = engine.job
+    with bar(description) as show:
+        began, ended = time.monotonic(), 0
+
+        def on_progress(under_way: int) -> None:
+            rate = (tally.images + under_way) / max(time.monotonic() - began, 1e-9)
+            note = f"{rate:.1f} images/s" + (f", {len(failed)} parts failed" if failed else "")
+            if parts.images is None:
+                show(tally.found + ended, len(parts), note)
+            else:
+                show(tally.found * parts.part_images + tally.images + under_way, parts.images, note)
+
+        try:
+            for outcome in engine.run(map(parts.part, left), on_progress):
+                if isinstance(outcome, Failed):
+                    failed.append(outcome)
+                    continue
+                ended += 1
+                tally.images += outcome.facts["images"] + len(outcome.facts["broken"])
+        except KeyboardInterrupt:
+            done = f"{tally.found + ended} of {len(parts)} parts are done"
+            console.print(
+                f"stopped: {done} in {job.out.folder}. Repeat the command to go on.", markup=False, soft_wrap=True
+            )
+            raise
+        finally:
+            tally.seconds, tally.replaced, tally.peaks = time.monotonic() - began, engine.replaced, engine.peaks
+    if failed:
+        shown = " ".join(one.why for one in failed[:FAILURES_SHOWN])
+        more = f" And {len(failed) - FAILURES_SHOWN} more." if len(failed) > FAILURES_SHOWN else ""
+        raise RunError(
+            f"{len(failed)} of {len(parts)} parts failed: {shown}{more} The others are done and kept: repeat the command "
+            "afterwards."
+        )
+
+
+def facts_of(job: Job, parts: Parts) -> Iterator[dict[str, Any]]:
+    """Yield what is known of each part, in order; one that is missing raises `RunError`."""
+    for part in parts:
+        found = job.out.finished(part.name, job.digest(part))
+        if found is None:
+            raise RunError(f"{job.out.folder}: {part.name} is not there. Repeat the command.")
+        yield found
+
+
+def broken_of(job: Job, parts: Parts) -> Iterator[dict[str, str]]:
+    """Yield the images that could not be read, with the reason."""
+    for facts in facts_of(job, parts):
+        yield from facts["broken"]

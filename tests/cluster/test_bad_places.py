@@ -1,0 +1,209 @@
+"""What cannot work is said in one line before any worker starts: addresses, places, folders, shards."""
+
+import http.server
+import io
+import os
+import socket
+import subprocess
+import sys
+import threading
+from collections.abc import Iterator
+from functools import partial
+from pathlib import Path
+
+import numpy as np
+import pytest
+from PIL import Image
+
+from deep_patch_learning.cluster.folder import PartsFolder
+from deep_patch_learning.cluster.parts import items_of, read_parts
+from deep_patch_learning.cluster.places import UnreachableError, content_of
+from deep_patch_learning.commands.label import label
+from deep_patch_learning.commands.patches import patches
+from deep_patch_learning.common.errors import DataError, RunError, SettingError
+from deep_patch_learning.data.images import read_image
+from deep_patch_learning.data.readers.read import read_tags
+from deep_patch_learning.data.shards import samples_of
+
+
+def dpl(*words: object, **environment: str) -> tuple[int, str]:
+    """Return the exit status of a command and what it says on standard error."""
+    command = [sys.executable, "-m", "deep_patch_learning", *map(str, words)]
+    done = subprocess.run(
+        command, capture_output=True, text=True, check=False, timeout=300, env=os.environ | environment
+    )
+    return done.returncode, done.stderr
+
+
+def test_no_ray_at_an_address_is_one_line(small_world: Path, small_run: Path, tmp_path: Path) -> None:
+    pytest.importorskip("ray")
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    how = ("--engine", "ray", "--address", f"127.0.0.1:{port}", "--out", tmp_path / "out")
+    status, said = dpl("label", small_world, "--model", small_run, "--split", "test", *how)
+    assert status == 2
+    assert said == (
+        f"dpl: --address 127.0.0.1:{port}: no Ray answers there (Connection refused). Start one with `ray start --head`, or "
+        "correct the address.\n"
+    )
+
+
+@pytest.mark.parametrize(
+    ("options", "wanted"),
+    [
+        ({"engine": "spark"}, "--engine spark: not known. Choose one of: local, ray"),
+        ({"address": "auto"}, "only --engine ray has them"),
+        ({"shard_images": 5}, "only --engine ray has them"),
+        ({"engine": "ray", "format": "yolo"}, "--format yolo: not with --engine ray"),
+        ({"engine": "ray", "address": "somewhere"}, "--address somewhere: wanted HOST:PORT"),
+    ],
+)
+def test_options_that_do_not_fit(
+    small_world: Path, small_run: Path, tmp_path: Path, options: dict, wanted: str
+) -> None:
+    if "address" in options and options.get("engine") == "ray":
+        pytest.importorskip("ray")
+    with pytest.raises(SettingError, match=wanted):
+        label(small_world, small_run, out=tmp_path / "out", **options)
+    assert not (tmp_path / "out").exists()
+    if options.get("engine") != "ray":
+        with pytest.raises(SettingError, match=wanted):
+            patches(small_world, **options)
+
+
+def test_the_folder_of_another_run_is_refused(small_world: Path, small_run: Path, tmp_path: Path) -> None:
+    PartsFolder(tmp_path / "out").begin({"what": "labels", "model": "another"})
+    with pytest.raises(RunError, match=r"out: holds another run: model was \"another\", now .*give a new folder"):
+        label(small_world, small_run, out=tmp_path / "out", engine="ray", format="parquet")
+    (tmp_path / "mine").mkdir()
+    (tmp_path / "mine" / "notes.txt").write_text("mine")
+    with pytest.raises(DataError, match="is not empty, and no run with --engine ray began it"):
+        label(small_world, small_run, out=tmp_path / "mine", engine="ray", format="parquet")
+    assert (tmp_path / "mine" / "notes.txt").read_text() == "mine"
+
+
+def test_two_commands_do_not_fill_one_folder(tmp_path: Path) -> None:
+    folder = PartsFolder(tmp_path / "out")
+    folder.begin({"what": "labels"})
+    with folder.locked(), pytest.raises(RunError, match="another process fills it"), folder.locked():
+        pass
+
+
+def test_changed_data_is_noticed(tmp_path: Path) -> None:
+    folder = PartsFolder(tmp_path / "out")
+    folder.begin({"what": "labels"})
+    (folder.done / "part-00000.json").write_text('{"digest": "before", "part": "part-00000"}')
+    assert folder.finished("part-00000", "before") is not None
+    with pytest.raises(RunError, match="the data set has changed since"):
+        folder.finished("part-00000", "now")
+
+
+def test_a_missing_shard_is_named(shards: Path, tmp_path: Path) -> None:
+    with pytest.raises(DataError, match=r"003.tar: there is no such shard. Did you mean '00\d.tar'\? Copy it there"):
+        read_parts(f"{shards}/{{000..003}}.tar")
+    with pytest.raises(DataError, match="no file has such a name"):
+        read_parts(f"{shards}/x*.tar")
+    parts = read_parts(shards)
+    (shards / "002.tar").unlink()
+    with pytest.raises(DataError, match=r"002\.tar: there is no such shard"):
+        list(map(parts.part, range(3)))
+
+
+def test_shards_hold_what_was_put_in(shards: Path, tables: Path, small_world: Path) -> None:
+    images = read_tags(small_world, "train")
+    for place in (shards, tables):
+        items = [item for part in read_parts(place) for item in items_of(part, images.classes)]
+        assert [item.content for item in items] == [path.read_bytes() for path in images.paths]
+        np.testing.assert_array_equal([item.states for item in items], images.labels)
+        for number, item in enumerate(items):  # the place of each leads into its shard
+            np.testing.assert_array_equal(read_image(item.place), images.read(number))
+
+
+def test_a_cut_shard_gives_what_is_whole_and_then_says_so(shards: Path, tables: Path) -> None:
+    for place, whole in ((shards / "000.tar", 8), (tables / "0.parquet", 12)):
+        content = place.read_bytes()
+        place.write_bytes(content[: len(content) * 2 // 3])
+        found = []
+        with pytest.raises(DataError, match=rf"{place.name}: the shard is cut off or .*Copy it again"):
+            found += [sample.name for sample in samples_of(place.open("rb"), str(place))]
+        assert len(found) < whole
+
+
+def test_a_table_without_images_says_what_it_has(tmp_path: Path) -> None:
+    pyarrow, table = pytest.importorskip("pyarrow"), pytest.importorskip("pyarrow.parquet")
+    table.write_table(pyarrow.table({"picture": [b"x"]}), tmp_path / "a.parquet")
+    with pytest.raises(DataError, match="has no column 'image' with the images' bytes; it has picture"):
+        list(items_of(read_parts(tmp_path / "a.parquet").part(0), ()))
+
+
+def test_an_unknown_class_in_a_shard_is_an_error(shards: Path) -> None:
+    with pytest.raises(DataError, match=r"000.tar/000000.jpg: unknown class"):
+        list(items_of(read_parts(shards).part(0), ("zebra",)))
+
+
+@pytest.fixture
+def server(tmp_path: Path) -> Iterator[str]:
+    """A real web server with an image, tags, and a closed folder."""
+    files = tmp_path / "served"
+    files.mkdir()
+    small = np.random.default_rng(0).integers(0, 256, (40, 60, 3), np.uint8)
+    Image.fromarray(small).save(files / "a.jpg")
+    (files / "tags.csv").write_text("image,tags\na.jpg,dog\nb.jpg,cat\n")
+
+    class Handler(http.server.SimpleHTTPRequestHandler):
+        def do_GET(self) -> None:
+            if self.path.startswith("/closed"):
+                self.send_error(403)
+            else:
+                super().do_GET()
+
+        def log_message(self, *_: object) -> None:
+            pass
+
+    served = http.server.ThreadingHTTPServer(("127.0.0.1", 0), partial(Handler, directory=str(files)))
+    threading.Thread(target=served.serve_forever, daemon=True).start()
+    yield f"http://127.0.0.1:{served.server_port}"
+    served.shutdown()
+
+
+def test_tags_and_images_are_read_from_a_web_server(server: str, tmp_path: Path) -> None:
+    pytest.importorskip("fsspec")
+    pytest.importorskip("aiohttp")
+    parts = read_parts(f"{server}/tags.csv")
+    assert parts.classes == ("cat", "dog")
+    there, missing = items_of(parts.part(0), parts.classes)
+    assert Image.open(io.BytesIO(there.content)).size == (60, 40)
+    assert there.states.tolist() == [0, 1]
+    assert isinstance(missing.content, DataError)  # listed, not fatal
+    assert f"{server}/b.jpg: there is no such image" in str(missing.content)
+    (tmp_path / "far.csv").write_text(f"image,tags\n{server}/a.jpg,dog\n")
+    assert len(read_parts(tmp_path / "far.csv")) == 1
+    with pytest.raises(DataError, match=r"is a URI\. Only --engine ray"):
+        read_tags(tmp_path / "far.csv")
+
+
+def test_a_place_that_lets_nobody_in_is_no_broken_image(server: str, tmp_path: Path) -> None:
+    pytest.importorskip("aiohttp")
+    with pytest.raises(UnreachableError, match=r"closed/a.jpg: no credentials that may read it"):
+        content_of(f"{server}/closed/a.jpg")
+    (tmp_path / "far.csv").write_text(f"image,tags\n{server}/closed/a.jpg,dog\n")
+    with pytest.raises(UnreachableError, match="no credentials"):
+        read_parts(tmp_path / "far.csv")
+
+
+@pytest.mark.parametrize("place", ["tags.csv", "shards/000.tar", "shards/*.tar"])
+def test_missing_credentials_for_s3_are_one_line(
+    place: str, small_run: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pytest.importorskip("s3fs", reason="needs s3fs: pip install s3fs")
+    for name in ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY", "AWS_PROFILE"):
+        monkeypatch.delenv(name, raising=False)
+    nothing = {"AWS_EC2_METADATA_DISABLED": "true", "AWS_CONFIG_FILE": "/none", "AWS_SHARED_CREDENTIALS_FILE": "/none"}
+    how = ("--model", small_run, "--engine", "ray", "--format", "parquet", "--out", tmp_path / "out")
+    status, said = dpl("label", f"s3://bucket/{place}", *how, **nothing)
+    assert status == 2
+    assert said.count("\n") == 1
+    assert "no credentials that may read it" in said
+    assert "AWS_ACCESS_KEY_ID" in said
+    assert not (tmp_path / "out").exists()
