@@ -79,6 +79,8 @@ def write(part: str, counts: Mapping[str, Counter[Outcome]], command: str, seed:
     made = {"command": command, "seed": seed, "machine": machine_name(), "date": date.today().isoformat()}
     rows = {(row["part"], row["kind"]): row for row in read()}
     for kind, found in counts.items():
+        if not found:  # the minutes were up before
+            continue
         numbers = {str(outcome): found[outcome] for outcome in Outcome}
         rows[part, kind] = {"part": part, "kind": kind, "tried": sum(numbers.values()), **numbers, **made}
     with TABLE.open("w", newline="", encoding="utf-8") as file:
