@@ -132,7 +132,7 @@ def wrong_settings(values: dict[str, object]) -> str | None:
 
 
 def wrong_with_script(name: str, words: list[str]) -> str | None:
-    path = ROOT / name
+    path = ROOT / name / "__main__.py" if (ROOT / name).is_dir() else ROOT / name
     if not path.is_file():
         return f"cannot run: there is no {name}"
     try:
