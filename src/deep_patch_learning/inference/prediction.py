@@ -440,7 +440,13 @@ class Prediction:
             found = saved.get("format") if isinstance(saved, Mapping) else type(saved).__name__
             raise DataError(f"{where}: not a saved prediction: its format is {found!r}; wanted {FORMAT!r}")
         try:
-            fitting(dict(saved), _Saved)
+            # bytes of a file's name that are not UTF-8 are halves of characters here
+            names = {
+                key: saved[key].encode("utf-8", "surrogateescape").decode("utf-8", "replace")
+                for key in ("name", "source")
+                if isinstance(saved.get(key), str) and not _is_broken(saved[key])
+            }
+            fitting({**saved, **names}, _Saved)
             outer = {key: saved[key] for key in ("name", "source", "width", "height")}
             raw = {key: saved["raw"][key] for key in ("classes", "threshold", "only", *_ARRAYS)}
             return cls(**outer, **raw, **{name: saved["raw"].get(name) for name in _OPTIONAL})
@@ -471,6 +477,11 @@ class Prediction:
         except (OSError, ValueError) as error:
             raise DataError(f"{path}: not a JSON file that can be read ({error}). Save the prediction anew.") from None
         return cls.from_dict(saved, str(path))
+
+
+def _is_broken(name: str) -> bool:
+    """Return whether a text holds halves of characters that stand for no byte of a file's name."""
+    return any("\ud800" <= letter <= "\udfff" and not "\udc80" <= letter <= "\udcff" for letter in name)
 
 
 def _readable(found: FoundBox) -> dict[str, Any]:
