@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any, BinaryIO, Generic, TypeVar
 
 from deep_patch_learning.common.errors import DataError, DplError
+from deep_patch_learning.data.arrow import ARROW, content_of, image_in_row
 
 TAR, PARQUET = ".tar", ".parquet"
 SUFFIXES = (TAR, PARQUET)
@@ -85,7 +86,7 @@ class Latest(Generic[Key, Kept]):
 def shard_of(path: Path) -> tuple[Path, str] | None:
     """Return the shard that a path leads into and the name in it, or None where there is no such shard."""
     for parent in path.parents:
-        if parent.suffix.lower() in SUFFIXES and parent.is_file():
+        if parent.suffix.lower() in (*SUFFIXES, ARROW) and parent.is_file():
             return parent, path.relative_to(parent).as_posix()
     return None
 
@@ -96,6 +97,8 @@ def open_in_shard(path: Path) -> BinaryIO:
     if found is None:
         raise NotADirectoryError(20, "a file stands where a folder is named", str(path))
     shard, name = found
+    if shard.suffix.lower() == ARROW:
+        return BytesIO(image_in_row(shard, int(name)))
     if shard.suffix.lower() == PARQUET:
         return BytesIO(_row_content(shard, int(name)))
     offset, size = _tar_index(shard).get(name, (-1, 0))
@@ -132,7 +135,7 @@ def _read_group(key: tuple[Path, int]) -> list[bytes]:
     shard, group = key
     with shard.open("rb") as file:
         rows = open_table(file, str(shard)).read_row_group(group, columns=["image"]).to_pylist()
-    return [row["image"]["bytes"] if isinstance(row["image"], dict) else row["image"] for row in rows]
+    return [content_of(row["image"], str(shard)) for row in rows]
 
 
 def _read_group_starts(shard: Path) -> list[int]:

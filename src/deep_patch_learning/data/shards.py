@@ -16,6 +16,7 @@ from pathlib import Path, PurePosixPath
 from typing import Any, BinaryIO
 
 from deep_patch_learning.common.errors import DataError
+from deep_patch_learning.data.arrow import features_of, tag_columns, tagged_rows
 from deep_patch_learning.data.images import IMAGE_SUFFIXES
 from deep_patch_learning.data.shard_members import (
     SUFFIXES,
@@ -141,6 +142,12 @@ def tags_in_table(shard: Path) -> Iterator[Tagged]:
     """Yield the row numbers of a local table with the tags of each; the images are not read."""
     with shard.open("rb") as file:
         table = open_table(file, str(shard))
+        if features_of(table.schema_arrow):  # of Hugging Face, with numbers for classes
+            schema = table.schema_arrow
+            batches = table.iter_batches(columns=tag_columns(schema, str(shard)))
+            for number, tags in enumerate(tagged_rows(schema, batches, str(shard))):
+                yield str(number), *tags
+            return
         columns = [name for name in _columns(table) if name in ("tags", "unknown")]
         number = 0
         for batch in table.iter_batches(columns=columns):

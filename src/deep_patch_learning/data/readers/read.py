@@ -19,6 +19,7 @@ class Kind(Enum):
     FOLDERS = "folder per class"
     JSON_LINES = "JSON lines"
     SHARDS = "shards"
+    HUGGING_FACE = "Hugging Face data set"
     LABEL_STUDIO = "Label Studio export"
     CVAT = "CVAT xml"
 
@@ -41,6 +42,10 @@ def _table(kind: Kind, place: Path, voc_split: str | None = None) -> TagTable:
         from deep_patch_learning.data.readers.folders import read_folders
 
         return read_folders(place)
+    if kind is Kind.HUGGING_FACE:
+        from deep_patch_learning.data.readers.hugging_face import read_hugging_face
+
+        return read_hugging_face(place)
     if kind is Kind.SHARDS:
         from deep_patch_learning.data.readers.shards import read_shards
 
@@ -133,6 +138,8 @@ def _is_list(path: Path) -> bool:
 def _recognise_folder(folder: Path) -> tuple[Kind, Path]:
     if (folder / "JPEGImages").is_dir():
         return Kind.VOC, folder
+    if _is_saved_by_datasets(folder):
+        return Kind.HUGGING_FACE, folder
     inside = sorted(child for child in folder.iterdir() if not child.name.startswith("."))
     voc = [child for child in inside if (child / "JPEGImages").is_dir()]
     if len(voc) == 1:
@@ -150,6 +157,11 @@ def _recognise_folder(folder: Path) -> tuple[Kind, Path]:
         if child.is_file() and _is_tag_file(child):
             raise DataError(f"{folder}: a folder with the tag file {child.name} in it. Give that file: {child}.")
     return Kind.FOLDERS, folder
+
+
+def _is_saved_by_datasets(folder: Path) -> bool:
+    """Return whether Hugging Face `datasets` saved this folder."""
+    return (folder / "dataset_dict.json").is_file() or (folder / "state.json").is_file()
 
 
 def _is_tag_file(path: Path) -> bool:
