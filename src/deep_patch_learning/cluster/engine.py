@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from deep_patch_learning.cluster.parts import Part
-from deep_patch_learning.cluster.session import Cluster, Team
+from deep_patch_learning.cluster.session import Cluster, WorkerPool
 from deep_patch_learning.cluster.work import Done, Failed, Job
 from deep_patch_learning.common.errors import DplError, RunError
 from deep_patch_learning.common.progress import console
@@ -89,7 +89,7 @@ class Engine:
     """The workers of one command and the parts that are left; `run` yields each part's outcome when it is there."""
 
     cluster: Cluster
-    team: Team
+    pool: WorkerPool
     job: Job
     replaced: int = 0
     peaks: dict[int, int] = field(default_factory=dict)  # most memory of each worker, by its number
@@ -126,9 +126,9 @@ class Engine:
     def _hire(self, job: Any, more: bool) -> None:
         """Start workers until there are as many as wanted, and no more than there are parts to do."""
         idle = sum(one.part is None for one in self._members)
-        while len(self._members) < self.team.workers and (more or idle < len(self._again)):
-            options = {"num_cpus": self.team.cores, "num_gpus": self.team.gpus, "max_concurrency": 2}
-            handle = self.cluster.ray.remote(Worker).options(**options).remote(job, self.team.cores)
+        while len(self._members) < self.pool.workers and (more or idle < len(self._again)):
+            options = {"num_cpus": self.pool.cores, "num_gpus": self.pool.gpus, "max_concurrency": 2}
+            handle = self.cluster.ray.remote(Worker).options(**options).remote(job, self.pool.cores)
             self._members.append(_Member(handle, handle.begin.remote()))
             idle += 1
 

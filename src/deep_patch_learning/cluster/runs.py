@@ -7,7 +7,7 @@ from typing import Any
 
 from deep_patch_learning.cluster.engine import Engine
 from deep_patch_learning.cluster.parts import Parts
-from deep_patch_learning.cluster.session import connected, team_for
+from deep_patch_learning.cluster.session import connected, worker_pool
 from deep_patch_learning.cluster.work import Failed, Job
 from deep_patch_learning.common.errors import RunError
 from deep_patch_learning.common.progress import bar, console
@@ -59,13 +59,13 @@ def run_parts(job: Job, parts: Parts, about: Mapping[str, Any], asked: Asked, de
     if all(job.out.finished(part.name, job.digest(part)) is not None for part in parts):
         return tally
     with connected(asked.address, asked.workers) as cluster:
-        team = team_for(cluster, asked.workers, asked.device)
+        pool = worker_pool(cluster, asked.workers, asked.device)
         job.out.begin(about)
         with job.out.locked():
             job.out.sweep()
             left = [part.number for part in parts if job.out.finished(part.name, job.digest(part)) is None]
             tally.found = len(parts) - len(left)
-            _run(Engine(cluster, team, job), parts, left, tally, description)
+            _run(Engine(cluster, pool, job), parts, left, tally, description)
     return tally
 
 

@@ -25,7 +25,7 @@ class Cluster:
 
 
 @dataclass(frozen=True)
-class Team:
+class WorkerPool:
     """How many workers there are, and what each takes of the cluster."""
 
     workers: int
@@ -94,7 +94,7 @@ def _cluster(ray: Any) -> Cluster:
     return Cluster(ray, int(there.get("CPU", 0)), int(there.get("GPU", 0)))
 
 
-def team_for(cluster: Cluster, workers: int | None, device: str = "cpu") -> Team:
+def worker_pool(cluster: Cluster, workers: int | None, device: str = "cpu") -> WorkerPool:
     """Return the workers for a job: one per GPU where there are any and `device` lets them be used, else one per core."""
     if device == "cuda" and not cluster.gpus:
         raise SettingError("--device cuda: the cluster has no GPU. Add a node with one, or use --device cpu.")
@@ -106,4 +106,4 @@ def team_for(cluster: Cluster, workers: int | None, device: str = "cpu") -> Team
         kind = "GPUs" if gpus else "cores"
         raise SettingError(f"--workers {workers}: the cluster has {most} {kind}. Ask for fewer, or add nodes.")
     count = workers or most
-    return Team(count, max(1, min(cluster.cores // most, 16)) if gpus else 1, 1 if gpus else 0)
+    return WorkerPool(count, max(1, min(cluster.cores // most, 16)) if gpus else 1, 1 if gpus else 0)
