@@ -32,7 +32,11 @@ def keep_maps(folder: Path) -> None:
         return torch.from_numpy(np.load(file)).float()
 
     def forward(backbone: Backbone, images: Tensor, sizes: Tensor | None = None) -> Tensor:
-        if backbone.training and any(weight.requires_grad for weight in backbone.parameters()):
+        if (
+            torch.is_grad_enabled()
+            and backbone.training
+            and any(weight.requires_grad for weight in backbone.parameters())
+        ):
             raise ValueError("the backbone learns, so that its maps change. Leave --maps out.")
         if sizes is None:
             return torch.stack([kept(backbone, image) for image in images])

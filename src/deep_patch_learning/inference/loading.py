@@ -72,7 +72,10 @@ def _check_sizes(folder: RunFolder, recipe: Recipe, classes: int, stored: set[in
     named |= {"refinement_width": width} if "refinement" in heads and width else {}
     for name, size in {"classes": classes, **named}.items():
         if size not in stored:
-            raise RunError(f"{folder.folder}: names {size:,} {name}, but none of its weights is of that size. {AGAIN}")
+            raise RunError(
+                f"{folder.folder}: its weights do not fit this run's network: it names {size:,} {name}, and no weight is of that "
+                f"size. {AGAIN}"
+            )
 
 
 def as_model(model: ModelOrRun, device: str = "auto", patches: str | Path | None = None) -> Model:

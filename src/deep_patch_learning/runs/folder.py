@@ -271,7 +271,8 @@ class RunFolder:
         self.must_exist()
         found = read_json(self.data, RunData, RunError, AGAIN)
         classes = found["classes"]
-        if not classes or len(set(classes)) != len(classes):
+        named = bool(classes) or "distilling" in found  # a distillation reads no tags, so that it has no classes
+        if not named or len(set(classes)) != len(classes):
             raise RunError(f"{self.data}: is damaged ({'a class is there twice' if classes else 'no class'}). {AGAIN}")
         return dict(found)
 
