@@ -145,8 +145,8 @@ COLUMNS = {
         "CorLoc": "CorLoc",
     },
     "reliability": {
-        "part": "part", "kind": "kind", "tried": "tried", "success": "success", "clean_error": "error of one line",
-        "traceback": "traceback", "hang": "hang", "lost_or_changed": "lost or changed",
+        "part": "part", "kind": "kind", "tried": "tried", "kills": "kills", "success": "success",
+        "clean_error": "error of one line", "traceback": "traceback", "hang": "hang", "lost_or_changed": "lost or changed",
     },
     "demo": {
         "way": "mean of three seeds", "mAP": "mAP", "mAP_11pt": "mAP 11-point", "CorLoc": "CorLoc",

@@ -33,16 +33,19 @@ def main() -> int:
             if wrong := set(asked.kind or ()) - set(found):
                 raise SystemExit(f"{part}: no kind {sorted(wrong)}. Choose from: {', '.join(found)}")
             chosen = {name: kind for name, kind in found.items() if not asked.kind or name in asked.kind}
-            counts = _try(part, chosen, Path(scratch), asked)
+            counts, kills = _try(part, chosen, Path(scratch), asked)
         faults += sum(found[outcome] for found in counts.values() for outcome in FAULTS)
         if asked.write:
-            write(part, counts, _command(part, asked), asked.seed)
+            write(part, counts, kills, _command(part, asked), asked.seed)
     return 1 if faults else 0
 
 
-def _try(part: str, kinds: dict[str, Kind], scratch: Path, asked: argparse.Namespace) -> dict[str, Counter[Outcome]]:
-    """Return how often each outcome came, kind by kind."""
+def _try(
+    part: str, kinds: dict[str, Kind], scratch: Path, asked: argparse.Namespace
+) -> tuple[dict[str, Counter[Outcome]], Counter[str]]:
+    """Return how often each outcome came and how many kills there were, kind by kind."""
     counts: dict[str, Counter[Outcome]] = {name: Counter() for name in kinds}
+    kills: Counter[str] = Counter()
     until, number = time.monotonic() + 60 * asked.minutes, asked.first
     while number < asked.first + asked.times and time.monotonic() < until:
         for name, kind in kinds.items():
@@ -50,6 +53,7 @@ def _try(part: str, kinds: dict[str, Kind], scratch: Path, asked: argparse.Names
             folder.mkdir()
             result = kind(Trial(number, Random(f"{asked.seed} {part} {name} {number}"), folder))
             counts[name][result.outcome] += 1
+            kills[name] += result.kills
             if result.outcome in FAULTS:
                 _tell(part, name, number, result, folder, asked.keep)
             shutil.rmtree(folder, ignore_errors=True)
@@ -58,7 +62,7 @@ def _try(part: str, kinds: dict[str, Kind], scratch: Path, asked: argparse.Names
         number += 1
     for name, found in counts.items():
         print(f"{part} {name}: " + ", ".join(f"{found[one]} {one}" for one in Outcome if found[one]), flush=True)
-    return counts
+    return counts, kills
 
 
 def _tell(part: str, kind: str, number: int, result: Result, folder: Path, keep: Path | None) -> None:

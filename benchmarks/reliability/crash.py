@@ -76,6 +76,7 @@ class Command:
         folder = trial.folder / "work"
         folder.mkdir()
         self.before(folder)
+        kills = 0
         for turn in range(MOST_KILLS + 1):
             started = Forked(self.words(folder), trial.folder / f"said-{turn}", self.env(folder))
             sent = trial.random.choice(SIGNALS)
@@ -84,17 +85,24 @@ class Command:
                 started.kill(sent)
             status = started.wait(PATIENCE)
             if status is None:
-                return Result(Outcome.HANG, f"after {sent.name}: {started.said[-1500:]}")
+                return Result(Outcome.HANG, f"after {sent.name}: {started.said[-1500:]}", kills)
+            kills += status != 0  # otherwise it was done before the signal came
             if "Traceback" in started.said or status not in (STOPPED if turn < MOST_KILLS else {0}):
-                return Result(Outcome.TRACEBACK, f"status {status} in turn {turn}: {started.said[-2500:]}")
+                return Result(Outcome.TRACEBACK, f"status {status} in turn {turn}: {started.said[-2500:]}", kills)
             if half := self.whole(folder):
-                return Result(Outcome.LOST_OR_CHANGED, f"half-written after {sent.name}: {half}")
+                return Result(Outcome.LOST_OR_CHANGED, f"half-written after {sent.name}: {half}", kills)
             if status == 0:
                 break
         if self.content(folder) != self.wanted:
-            return Result(Outcome.LOST_OR_CHANGED, f"differs from the undisturbed run: {folder}")
-        left = [str(path) for path in folder.rglob("*") if is_temporary(path)]
-        return Result(Outcome.LOST_OR_CHANGED, f"left: {left}") if left else Result(Outcome.SUCCESS)
+            return Result(Outcome.LOST_OR_CHANGED, f"differs from the undisturbed run: {folder}", kills)
+        return _nothing_left(folder, kills)
+
+
+def _nothing_left(folder: Path, kills: int) -> Result:
+    """Return what came of a trial whose results are right: no temporary file may be left."""
+    left = [str(path) for path in folder.rglob("*") if is_temporary(path)]
+    outcome = Outcome.LOST_OR_CHANGED if left else Outcome.SUCCESS
+    return Result(outcome, f"left: {left}" if left else "", kills)
 
 
 def kinds(scratch: Path) -> dict[str, Kind]:
@@ -377,8 +385,6 @@ def review_killed(trial: Trial, labels: Command) -> Result:
         sound = file.execute("PRAGMA integrity_check").fetchone()[0]
     lost = set(acknowledged) - known
     if lost or sound != "ok":
-        return Result(
-            Outcome.LOST_OR_CHANGED, f"{sound}; {len(lost)} of {len(acknowledged)} answers are not in the store"
-        )
-    left = [str(path) for path in trial.folder.rglob("*") if is_temporary(path)]
-    return Result(Outcome.LOST_OR_CHANGED, f"left: {left}") if left else Result(Outcome.SUCCESS)
+        said = f"{sound}; {len(lost)} of {len(acknowledged)} answers are not in the store"
+        return Result(Outcome.LOST_OR_CHANGED, said, MOST_KILLS)
+    return _nothing_left(trial.folder, MOST_KILLS)

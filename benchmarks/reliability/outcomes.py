@@ -29,7 +29,7 @@ class Outcome(StrEnum):
 
 
 FAULTS = (Outcome.TRACEBACK, Outcome.HANG, Outcome.LOST_OR_CHANGED)
-COLUMNS = ("part", "kind", "tried", *Outcome, "command", "seed", "machine", "date")
+COLUMNS = ("part", "kind", "tried", "kills", *Outcome, "command", "seed", "machine", "date")
 
 
 class Trial(NamedTuple):
@@ -41,10 +41,11 @@ class Trial(NamedTuple):
 
 
 class Result(NamedTuple):
-    """What came of a trial, and what was seen, which is printed for faults."""
+    """What came of a trial, what was seen, which is printed for faults, and how many signals met a process at work."""
 
     outcome: Outcome
     seen: str = ""
+    kills: int = 0
 
 
 Kind = Callable[[Trial], Result]
@@ -74,7 +75,7 @@ def judged(status: int, said: str) -> Result:
     return Result(Outcome.SUCCESS if status == 0 else Outcome.CLEAN_ERROR, said)
 
 
-def write(part: str, counts: Mapping[str, Counter[Outcome]], command: str, seed: int) -> None:
+def write(part: str, counts: Mapping[str, Counter[Outcome]], kills: Mapping[str, int], command: str, seed: int) -> None:
     """Put the counts of a part's kinds into the table; rows of the same part and kind are replaced."""
     made = {"command": command, "seed": seed, "machine": machine_name(), "date": date.today().isoformat()}
     rows = {(row["part"], row["kind"]): row for row in read()}
@@ -82,7 +83,8 @@ def write(part: str, counts: Mapping[str, Counter[Outcome]], command: str, seed:
         if not found:  # the minutes were up before
             continue
         numbers = {str(outcome): found[outcome] for outcome in Outcome}
-        rows[part, kind] = {"part": part, "kind": kind, "tried": sum(numbers.values()), **numbers, **made}
+        tried = {"tried": sum(numbers.values()), "kills": kills.get(kind, 0)}
+        rows[part, kind] = {"part": part, "kind": kind, **tried, **numbers, **made}
     with TABLE.open("w", newline="", encoding="utf-8") as file:
         writer = csv.DictWriter(file, COLUMNS)
         writer.writeheader()
