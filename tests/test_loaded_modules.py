@@ -58,3 +58,16 @@ def test_train_loads_few_modules(images: Path, tmp_path: Path) -> None:
     assert {"deep_patch_learning.training.loop", "deep_patch_learning.patches.selective_search.grouping"} <= set(found)
     assert len(found) <= 62, sorted(found)
     assert (tmp_path / "run" / "weights.safetensors").exists()
+
+
+def test_help_loads_neither_torch_nor_numba() -> None:
+    code = RUN.replace("own = [", "own = [name for name in sys.modules if name in HEAVY] + [")
+    heavy = "HEAVY = {'torch', 'numba', 'numpy', 'cv2', 'PIL', 'jinja2', 'fastapi'}\n"
+    for words in (("--help",), ("predict", "--help"), ("train", "--help"), ("--version",)):
+        done = subprocess.run(
+            [sys.executable, "-c", heavy + code, *words], capture_output=True, text=True, timeout=600, check=False
+        )
+        assert done.returncode == 0, done.stderr
+        found = done.stdout.splitlines()[-1].split()
+        assert "deep_patch_learning.cli.app" in found
+        assert not {"torch", "numba", "numpy", "cv2", "PIL", "jinja2", "fastapi"} & set(found), words

@@ -19,8 +19,8 @@ from random import Random
 
 from outcomes import FAULTS, Kind, Outcome, Result, Trial, write
 
-# each a module beside this one, with `kinds(scratch) -> dict[str, Kind]`
-PARTS = [name for name in ("crash", "fuzz", "hostile", "load") if Path(__file__).with_name(f"{name}.py").exists()]
+# each a module beside this one, with `kinds(scratch) -> dict[str, Kind]`, and `write_figures` where it measures too
+PARTS = ("crash", "fuzz", "hostile", "load")
 
 
 def main() -> int:
@@ -29,7 +29,8 @@ def main() -> int:
     faults = 0
     for part in asked.part or PARTS:
         with tempfile.TemporaryDirectory(prefix=f"dpl-{part}-") as scratch:
-            found = importlib.import_module(part).kinds(Path(scratch))
+            module = importlib.import_module(part)
+            found = module.kinds(Path(scratch))
             if wrong := set(asked.kind or ()) - set(found):
                 raise SystemExit(f"{part}: no kind {sorted(wrong)}. Choose from: {', '.join(found)}")
             chosen = {name: kind for name, kind in found.items() if not asked.kind or name in asked.kind}
@@ -37,6 +38,8 @@ def main() -> int:
         faults += sum(found[outcome] for found in counts.values() for outcome in FAULTS)
         if asked.write:
             write(part, counts, kills, _command(part, asked), asked.seed)
+            if hasattr(module, "write_figures"):
+                module.write_figures(_command(part, asked), asked.seed)
     return 1 if faults else 0
 
 

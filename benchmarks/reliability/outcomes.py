@@ -19,16 +19,17 @@ HANG = 20.0  # seconds for one bad input
 
 
 class Outcome(StrEnum):
-    """What came of one trial; the last three are faults."""
+    """What came of one trial; all but the first two are faults."""
 
     SUCCESS = "success"
     CLEAN_ERROR = "clean_error"  # one line, exit status 2 (1 where a check says no; a signal's own where one was sent)
     TRACEBACK = "traceback"  # also a crash of the interpreter, and an error of several lines
     HANG = "hang"
     LOST_OR_CHANGED = "lost_or_changed"  # a result that differs, half a file, a leftover, a user's file that changed
+    MEMORY_GREW = "memory_grew"  # with the number of images or turns, or beyond the forecast
 
 
-FAULTS = (Outcome.TRACEBACK, Outcome.HANG, Outcome.LOST_OR_CHANGED)
+FAULTS = (Outcome.TRACEBACK, Outcome.HANG, Outcome.LOST_OR_CHANGED, Outcome.MEMORY_GREW)
 COLUMNS = ("part", "kind", "tried", "kills", *Outcome, "command", "seed", "machine", "date")
 
 
@@ -86,7 +87,7 @@ def write(part: str, counts: Mapping[str, Counter[Outcome]], kills: Mapping[str,
         tried = {"tried": sum(numbers.values()), "kills": kills.get(kind, 0)}
         rows[part, kind] = {"part": part, "kind": kind, **tried, **numbers, **made}
     with TABLE.open("w", newline="", encoding="utf-8") as file:
-        writer = csv.DictWriter(file, COLUMNS)
+        writer = csv.DictWriter(file, COLUMNS, restval=0)
         writer.writeheader()
         writer.writerows(rows[key] for key in sorted(rows))
 

@@ -40,6 +40,26 @@ def test_no_more_is_held_than_asked_for(images: TaggedImages) -> None:
     assert torch.equal(store[1], torch.from_numpy(images.read(1)))
 
 
+@pytest.mark.parametrize(
+    ("limit", "used", "expected"),
+    [(100_000, 3, 2 * 1_800), (100_000, 2, 1_800), (100_000, 9, 2 * 1_800), (4_000, 3, 2_200), (1_800, 3, 0)],
+)
+def test_the_growth_to_come_is_that_of_images_not_yet_used(
+    images: TaggedImages, limit: int, used: int, expected: int
+) -> None:
+    store = ImageStore(images, limit=limit)
+    assert store.expected_growth(used) == 0  # nothing is known of their size
+    store[0]
+    assert store.expected_growth(used) == expected
+
+
+def test_nothing_grows_once_all_images_are_held(images: TaggedImages) -> None:
+    store = ImageStore(images)
+    for index in range(3):
+        store[index]
+    assert store.expected_growth(3) == 0
+
+
 @pytest.mark.parametrize("orientation", range(1, 9))
 @pytest.mark.parametrize("suffix", [".jpg", ".png", ".tif"])
 def test_sizes_are_those_of_upright_images(tmp_path: Path, orientation: int, suffix: str) -> None:

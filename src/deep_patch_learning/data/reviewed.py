@@ -50,8 +50,10 @@ CREATE TABLE boxes (
     found_class INTEGER REFERENCES classes, found_x1 REAL, found_y1 REAL, found_x2 REAL, found_y2 REAL,
     score REAL, precision REAL, usefulness REAL NOT NULL DEFAULT 0, why TEXT NOT NULL DEFAULT ''
 );
+CREATE INDEX images_of_place ON images (place);
 CREATE INDEX boxes_of_image ON boxes (image);
 CREATE INDEX boxes_of_class ON boxes (class, status);
+CREATE INDEX boxes_of_usefulness ON boxes (status, usefulness);
 CREATE TABLE actions (
     number INTEGER PRIMARY KEY AUTOINCREMENT, id TEXT NOT NULL UNIQUE,  -- made by the client: the same one is applied once
     reviewer TEXT NOT NULL, time TEXT NOT NULL, kind TEXT NOT NULL,

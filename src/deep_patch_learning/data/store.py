@@ -54,6 +54,13 @@ class ImageStore:
             return "device"
         return "pinned" if total <= _free_memory() * SHARE else "host"
 
+    def expected_growth(self, used: int) -> int:
+        """Return how many bytes are still to be held once `used` images have been used, judged by those held so far."""
+        if self.place != "host" or not self._images:
+            return 0
+        in_the_end = self._held // len(self._images) * min(used, len(self._tagged))
+        return max(min(in_the_end, self._limit) - self._held, 0)
+
     def fill(self, progress: Callable[[int, int], None] | None = None) -> None:
         """Decode all images with every core, where they are to be held on the device or pinned."""
         if self.place == "host":

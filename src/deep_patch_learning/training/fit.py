@@ -107,6 +107,13 @@ def memory_used(device: torch.device) -> int | None:
     return most if sys.platform == "darwin" else most * 1024  # elsewhere in KiB
 
 
+def memory_expected(trainer: Trainer) -> int | None:
+    """Return the most bytes that a training that has begun is expected to hold: images are decoded at their first use."""
+    so_far = memory_used(trainer.fabric.device)
+    samples = trainer.recipe.total_steps * trainer.recipe.optimiser.batch_images
+    return None if so_far is None else so_far + trainer.images.expected_growth(samples)
+
+
 class FitOptions(TypedDict, total=False):
     """What a training may have beside images, recipe, folder and device.
 
@@ -223,7 +230,7 @@ def _fit(trainer: Trainer, description: str, chain: ChainForecast | None) -> Non
             show(progress.step, progress.total, "" if progress.loss is None else f"loss {progress.loss:.3f}")
             seconds = expected.after_step(progress.step, progress.total + later_steps)
             if seconds is not None and not chain.said:
-                words = in_words(seconds, memory_used(device), device.type == "cuda")
+                words = in_words(seconds, memory_expected(trainer), device.type == "cuda")
                 console.print(f"{chain.name}: {words}", markup=False)
                 chain.said = True
 
