@@ -35,7 +35,7 @@ TITLES = {
     "classification": "classification alone",
     "discovery": "discovery alone",
 }
-SHOWN = ("mAP", "mAP_11pt", "CorLoc", "detection_mAP", "recall_at_80")
+SHOWN = ("mAP", "mAP_11pt", "CorLoc", "CorLoc_argmax", "detection_mAP", "recall_at_80")
 
 
 def ways(recipe: str, seed: int, steps: int | None = None, all_heads: bool = False) -> dict[str, Recipe]:
@@ -108,7 +108,7 @@ def _train(training: Prepared, recipe: Recipe, out: Path, name: str, source: dic
 
 def _say(name: str, figures: dict[str, Any], seconds: float) -> None:
     """Print the first figures of one way as soon as it is measured."""
-    measured = ", ".join(f"{key} {figures[key]:.1f}" for key in ("mAP", "CorLoc") if key in figures)
+    measured = ", ".join(f"{key} {figures[key]:.1f}" for key in ("mAP", "CorLoc", "CorLoc_argmax") if key in figures)
     console.print(f"{TITLES[name]}: {measured} after {seconds:.0f} s", markup=False)
 
 

@@ -11,12 +11,18 @@ from deep_patch_learning.common.progress import out as stdout
 from deep_patch_learning.data.dataset import limited
 from deep_patch_learning.data.readers.read import read_tags
 from deep_patch_learning.data.truth import read_truth
-from deep_patch_learning.evaluation.measure import measure_predictions
+from deep_patch_learning.evaluation.measure import OTHERWISE, measure_predictions
 from deep_patch_learning.inference.loading import ModelOrRun, as_model
 from deep_patch_learning.inference.stream import predict_prepared
 from deep_patch_learning.patches.prepare import prepare
 
-COLUMNS = {"mAP": "AP", "mAP_11pt": "AP_11pt", "CorLoc": "CorLoc_per_class", "detection_mAP": "detection_AP"}
+COLUMNS = {
+    "mAP": "AP",
+    "mAP_11pt": "AP_11pt",
+    "CorLoc": "CorLoc_per_class",
+    **{name: f"{name}_per_class" for name in OTHERWISE},
+    "detection_mAP": "detection_AP",
+}
 
 
 def evaluate(
@@ -32,7 +38,8 @@ def evaluate(
 
     `mAP` and `mAP_11pt` come from the tags; `CorLoc` and `detection_mAP` where `data` has boxes. `model` is a model, a run
     folder, or None for the shipped model. With `strict` an IoU of exactly 0.5 is a miss. CorLoc counts objects marked
-    difficult, as in the paper, unless `difficult` is false. For `work` see `Work`: limit, workers, device.
+    difficult, as in the paper, unless `difficult` is false; with the paper's heads alone it is measured by vote and by arg-max.
+    For `work` see `Work`: limit, workers, device.
     """
     check_options(work, Work, "evaluate")
     loaded = as_model(model, work.get("device", "auto"))

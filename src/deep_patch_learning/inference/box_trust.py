@@ -120,8 +120,9 @@ def _further(found: Prediction) -> np.ndarray:
 
 def mirrored_back(found: Prediction) -> Prediction:
     """Return what was found in a mirrored image, in the coordinates of the image."""
-    best = None if found.best_boxes is None else flip(found.best_boxes, found.width)
-    return replace(found, found_boxes=flip(found.found_boxes, found.width), best_boxes=best)
+    of_classes = {name: getattr(found, name) for name in ("best_boxes", "argmax_boxes", "voted_boxes")}
+    flipped = {name: flip(boxes, found.width) for name, boxes in of_classes.items() if boxes is not None}
+    return replace(found, found_boxes=flip(found.found_boxes, found.width), **flipped)
 
 
 class TrustingModel(Model):

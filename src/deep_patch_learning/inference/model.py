@@ -30,7 +30,7 @@ from deep_patch_learning.inference.stream import plan_for, stream
 from deep_patch_learning.model.network import Scores
 from deep_patch_learning.patches.cache import PatchCache
 from deep_patch_learning.patches.generator import PatchGenerator, ProposalFile
-from deep_patch_learning.refinement.selection import Ranked
+from deep_patch_learning.refinement.selection import Ranked, other_way
 
 if TYPE_CHECKING:
     from PIL import Image
@@ -42,11 +42,13 @@ FEWEST_AT_ONCE = 125  # patches
 
 class _Begun(NamedTuple):
     """What leaves the device for one micro-batch: the image scores (I, C) of each head; per image the boxes (P, 4) where they
-    moved, and the patches of each class in their order; `ready` says when the copies are whole."""
+    moved, and the patches of each class in their order; the patch (C,) of each class that the other way selects, with
+    the paper's heads; `ready` says when the copies are whole."""
 
     heads: HeadScores
     moved: list[Tensor]
     orders: list[Ranked]
+    otherwise: list[Tensor]
     ready: torch.cuda.Event | None
 
 
@@ -194,7 +196,7 @@ class Model:
         totals = self._totals(images)
         boxes = self._boxes(images, totals)
         counts = [len(own) for own in boxes]
-        orders = []
+        orders, otherwise = [], []
         selection = self.settings.box_selection
         rank, of_patches = selection.rank_scores, totals.patches
         if totals.refinement is not None:
@@ -203,13 +205,15 @@ class Model:
             for own, found in zip(boxes, of_patches.float().split(counts), strict=True):
                 ranked = rank(own, found, len(self.settings.views))
                 orders.append(Ranked(_to_host(ranked.rows), _to_host(ranked.scores)))
+                if totals.refinement is None:
+                    otherwise.append(_to_host(other_way(own, found, len(self.settings.views), selection)))
         heads = HeadScores(*(None if head is None else _to_host(head) for head in head_scores(totals, self.settings)))
         moved = [_to_host(own) for own in boxes] if _moves(totals) else []
         ready = None
         if self.device.type == "cuda":
             ready = torch.cuda.Event()
             ready.record()
-        return _Begun(heads, moved, orders, ready)
+        return _Begun(heads, moved, orders, otherwise, ready)
 
     def _boxes(self, images: list[ImageInput], totals: Scores) -> list[Tensor]:
         """Return the boxes (P, 4) of each image: its patches, moved by the mean offsets over views where they are learnt."""
@@ -265,9 +269,16 @@ class Model:
             found_classes=found[1],
             found_scores=found[2],
             best_boxes=best,
+            **self._otherwise(boxes, ranked.otherwise[index] if ranked.otherwise else None),
             source=image.source,
             **self._calibrated(),
         )
+
+    def _otherwise(self, boxes: Tensor, rows: Tensor | None) -> dict[str, Any]:
+        """Return the boxes (C, 4) selected the other way, by the name of that way."""
+        if rows is None:
+            return {}
+        return {"argmax_boxes" if self.settings.box_selection.vote else "voted_boxes": boxes[rows].numpy()}
 
     def _calibrated(self) -> dict[str, Any]:
         """Return what a calibration adds to each prediction."""

@@ -19,7 +19,9 @@ FORMAT = "deep_patch_learning.prediction/1"
 _OF_HEADS = ("classification_scores", "discovery_scores", "best_boxes")  # None where the network lacks a head
 NOTHING = -16.0  # the score of a class of which nothing was found: a probability of 1e-7
 _LINES = ("calibration", "box_calibration")  # None where the run was not calibrated
-_OPTIONAL = ("two_stream_scores", *_LINES, "found_precision", "found_views")  # saved only where they are there
+_OTHERWISE = ("argmax_boxes", "voted_boxes")
+_OF_VIEWS = ("found_precision", "found_views")
+_OPTIONAL = ("two_stream_scores", *_LINES, *_OF_VIEWS, *_OTHERWISE)  # saved only where they are there
 _ARRAYS = ("image_scores", *_OF_HEADS, "found_boxes", "found_classes", "found_scores")
 
 
@@ -102,7 +104,8 @@ class Prediction:
     `image_scores` (C,) is the sum of the heads' raw scores, `classification_scores`, `discovery_scores` and
     `two_stream_scores` (C,) are its parts, None where a head does not exist or does not count.
     `best_boxes` (C, 4) is the best patch of each class, whether the class is there or not, and None for a network that only
-    classifies.
+    classifies. With the paper's heads alone, `argmax_boxes` (C, 4) are those of the highest scores where `best_boxes` are
+    elected by vote, and `voted_boxes` (C, 4) those of a vote where they are not; else None.
     `found_boxes` (B, 4), `found_classes` (B,) and `found_scores` (B,) are the boxes and their raw patch scores, as the
     mean over the scales. `found_precision` (B,) is the probability that each box is right, and `found_views` (B, 2) how well it
     was found again in the mirrored image and at another scale, from 0 to 1; both are None unless these views were computed.
@@ -136,13 +139,16 @@ class Prediction:
     two_stream_scores: np.ndarray | None = None
     found_precision: np.ndarray | None = None
     found_views: np.ndarray | None = None
+    argmax_boxes: np.ndarray | None = None
+    voted_boxes: np.ndarray | None = None
 
     def __post_init__(self) -> None:
         count, found = len(self.classes), len(self.found_boxes)
         scores, lines = (count,), (count, 2)
         per_box = (found,), (found, 2)
-        shapes = (scores, scores, scores, (count, 4), (found, 4), (found,), (found,), scores, lines, lines, *per_box)
-        for name, shape in zip((*_ARRAYS, *_OPTIONAL), shapes, strict=True):
+        of_each = (scores, scores, scores, (count, 4), (found, 4), (found,), (found,))
+        optional = (scores, lines, lines, *per_box, (count, 4), (count, 4))
+        for name, shape in zip((*_ARRAYS, *_OPTIONAL), (*of_each, *optional), strict=True):
             value = getattr(self, name)
             if value is not None or name not in (*_OF_HEADS, *_OPTIONAL):
                 object.__setattr__(self, name, self._checked(name, value, shape))
@@ -185,7 +191,8 @@ class Prediction:
         if wrong.any():
             at, last = int(wrong.argmax()), len(self.classes) - 1
             raise DataError(f"{self.name}: found_classes[{at}] is {self.found_classes[at]}; wanted 0 to {last}")
-        for name, boxes in (("best_boxes", self.best_boxes), ("found_boxes", self.found_boxes)):
+        for name in ("best_boxes", "found_boxes", *_OTHERWISE):
+            boxes = getattr(self, name)
             wrong = outside(np.zeros((0, 4)) if boxes is None else boxes, self.height, self.width)
             if boxes is not None and wrong.any():
                 at = int(wrong.argmax())

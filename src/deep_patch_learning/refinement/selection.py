@@ -63,6 +63,19 @@ class BoxSelection:
         return _sorted(voted(boxes, scores, log_weights, self) if self.vote else scores)
 
 
+HEADS_VOTE = BoxSelection(vote=True, sharpness=0.5, area_power=0.25)  # by which the paper's heads are voted on here
+
+
+def other_way(boxes: Tensor, totals: Tensor, scales: int, selection: BoxSelection) -> Tensor:
+    """Return the row (C,) of each class's box selected the other way, by arg-max where `selection` votes and by vote where not.
+
+    `totals` are raw scores summed over `scales` (P, C), as in `BoxSelection.rank_scores`.
+    """
+    if selection.vote:
+        return totals.argmax(dim=0)
+    return elected_first(boxes, totals / scales, HEADS_VOTE)
+
+
 def voted(boxes: Tensor, scores: Tensor, log_weights: Tensor, selection: BoxSelection) -> Tensor:
     """Return patch scores (P, C) in which the patch that a vote elects has the highest score of each class.
 

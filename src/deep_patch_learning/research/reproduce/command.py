@@ -191,9 +191,11 @@ def fetched(name: str) -> Path:
 
 
 WIDE = 120  # characters
+OTHER_WAYS = {"CorLoc_argmax": "by arg-max", "CorLoc_vote": "by vote"}
 HEADINGS = {
     "mAP": "mAP",
     "CorLoc": "CorLoc",
+    **OTHER_WAYS,
     "seconds": "s per image",
     "seconds_with_patches": "s with patches",
 }
@@ -269,6 +271,9 @@ def _show_main(result: Result, year: int) -> None:
     _print(table)
     more = f"11-point mAP {figure(row.figures['mAP_11pt'])}, detection mAP {figure(row.figures['detection_mAP'])}"
     out.print(f"Also: {more} ({where(row.tags_on)}).", soft_wrap=True)
+    for key, words in OTHER_WAYS.items():
+        if row.figures[key] is not None:
+            out.print(f"CorLoc {words} of the same networks: {figure(row.figures[key])}.", soft_wrap=True)
 
 
 def _show_comparison(result: Result, year: int) -> None:
@@ -280,13 +285,16 @@ def _show_comparison(result: Result, year: int) -> None:
     table = RichTable(title=title, title_justify="left")
     table.add_column("", no_wrap=True)
     shown = [key for key in HEADINGS if key != "seconds_with_patches" or all(key in row.paper for row in result.rows)]
+    shown = [
+        key for key in shown if key not in OTHER_WAYS or any(row.figures.get(key) is not None for row in result.rows)
+    ]
     for key in shown:
         table.add_column(HEADINGS[key], justify="right", style="bold", min_width=6)
         table.add_column("paper", justify="right", style="dim", min_width=5)
     for row in result.rows:
         cells = []
         for key in shown:
-            ours, theirs = row.figures.get(key), row.paper.get(key)
+            ours, theirs = row.figures.get(key), row.paper.get("CorLoc" if key == "CorLoc_argmax" else key)
             if key.startswith("seconds"):
                 cells += ["-" if ours is None else seconds(ours.mean), "-" if theirs is None else seconds(theirs)]
             else:

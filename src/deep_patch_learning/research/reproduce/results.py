@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from deep_patch_learning.common.atomic_files import write_whole
+from deep_patch_learning.evaluation.measure import OTHERWISE
 from deep_patch_learning.recipe.recipe import Recipe
 from deep_patch_learning.research.peers.contest import FIGURES
 from deep_patch_learning.research.reproduce import paper, tables
@@ -142,6 +143,7 @@ def _figures(
         "mAP": Spread.of([one.figures.get("mAP") for one in tags]),
         "mAP_11pt": Spread.of([one.figures.get("mAP_11pt") for one in tags]),
         "CorLoc": Spread.of([one.figures.get("CorLoc") for one in boxes]),
+        **{name: Spread.of([one.figures.get(name) for one in boxes]) for name in OTHERWISE},
         "detection_mAP": Spread.of([one.figures.get("detection_mAP") for one in tags]),
         "seconds": Spread.of([one.seconds for one in tags]),
         "seconds_with_patches": Spread.of([one.seconds + one.patch_seconds for one in tags]),
@@ -156,8 +158,8 @@ def _by_class(measured: Sequence[Measured], key: str) -> PerClass:
 
 
 COLUMNS = (
-    "table", "row", "seed", *FIGURES, "trained_on", "measured_on", "images", "samples", "backbone", "weights", "recipe",
-    "scales", "patches", "training_seconds", "samples_per_second", "test_images_per_second", "patch_seconds",
+    "table", "row", "seed", *FIGURES, *OTHERWISE, "trained_on", "measured_on", "images", "samples", "backbone", "weights",
+    "recipe", "scales", "patches", "training_seconds", "samples_per_second", "test_images_per_second", "patch_seconds",
     "differs", "command", "machine", "date",
 )  # fmt: skip
 KEY = (
@@ -194,7 +196,7 @@ def run_row(one: VariantRun) -> dict[str, Any]:
     seconds, speed = training_time(one.run.read_log())
     return {
         "seed": recipe.machine.seed,
-        **{key: found.figures.get(key) for key in FIGURES},
+        **{key: found.figures.get(key) for key in (*FIGURES, *OTHERWISE)},
         "trained_on": one.splits.trained_on,
         "measured_on": one.splits.measured_on,
         "images": found.images,
