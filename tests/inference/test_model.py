@@ -19,7 +19,7 @@ from deep_patch_learning.model.network import ALL_HEADS
 from deep_patch_learning.patches.prepare import Prepared, prepare
 from deep_patch_learning.recipe.build import build_network, recipe_patches, seeded
 from deep_patch_learning.recipe.recipe import Recipe
-from deep_patch_learning.refinement.selection import BoxSelection, voted
+from deep_patch_learning.refinement.selection import HEADS_VOTE, BoxSelection, voted
 from deep_patch_learning.training.fit import train_prepared
 
 SCALES = (96, 128, 160)
@@ -50,6 +50,20 @@ def test_scales_add_up_as_in_the_authors_program(model: Model, images: list[Imag
     found = next(model.with_settings(box_selection=BoxSelection()).predict_images([image]))
     np.testing.assert_allclose(found.image_scores, expected + classification, rtol=1e-4, atol=1e-4)
     assert np.array_equal(found.best_boxes, image.patches[scores.patches.argmax(axis=0)])
+
+
+def test_the_papers_heads_show_the_boxes_of_both_ways(model: Model, images: list[ImageInput]) -> None:
+    by_vote, by_score = (model.with_settings(box_selection=way) for way in (HEADS_VOTE, BoxSelection()))
+    elsewhere = 0
+    for voted_on, scored in zip(by_vote.predict_images(images), by_score.predict_images(images), strict=True):
+        assert voted_on.argmax_boxes is not None
+        assert voted_on.voted_boxes is None
+        assert scored.voted_boxes is not None
+        assert scored.argmax_boxes is None
+        assert np.array_equal(voted_on.argmax_boxes, scored.best_boxes)
+        assert np.array_equal(scored.voted_boxes, voted_on.best_boxes)
+        elsewhere += int((voted_on.best_boxes != voted_on.argmax_boxes).any(axis=1).sum())
+    assert elsewhere > 0
 
 
 def test_with_flips_a_mirrored_image_gives_mirrored_boxes(small_recipe: Recipe, images: list[ImageInput]) -> None:

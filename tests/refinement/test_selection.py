@@ -12,7 +12,7 @@ from deep_patch_learning.common.boxes import area, box_iou
 from deep_patch_learning.common.errors import SettingError
 from deep_patch_learning.recipe.build import recipe_box_selection
 from deep_patch_learning.recipe.presets import world
-from deep_patch_learning.refinement.selection import INSIDE, BoxSelection, Ranked, elect, voted
+from deep_patch_learning.refinement.selection import HEADS_VOTE, INSIDE, BoxSelection, Ranked, elect, other_way, voted
 
 LEFT, RIGHT = [0, 0, 40, 40], [60, 0, 100, 40]
 
@@ -156,3 +156,12 @@ def test_a_recipe_elects_boxes_only_where_there_is_a_vote(changes: dict, electio
     found = recipe_box_selection(world().replace(**changes))
     assert found.elections == elections
     assert found.vote == (changes.get("picking") != "best")
+
+
+@settings(max_examples=60, deadline=None)
+@given(patches(), st.integers(1, 5))
+def test_the_other_way_is_arg_max_for_a_vote_and_a_vote_for_arg_max(drawn: tuple, scales: int) -> None:
+    boxes, totals = (torch.tensor(part).float() for part in drawn)
+    assert torch.equal(other_way(boxes, totals, scales, HEADS_VOTE), totals.argmax(dim=0))
+    winners = HEADS_VOTE.rank_scores(boxes, totals, scales).rows[:, 0]
+    assert torch.equal(other_way(boxes, totals, scales, BoxSelection()), winners)
