@@ -1,9 +1,10 @@
 """Memory against the number of images, against the forecast of a training, and over many turns of one process.
 
 `memory, COMMAND` runs a command on 100, 1,000 and 5,000 photos of VOC 2007 trainval, each in a process of its own, and compares
-the most memory that it held. `forecast, RECIPE` compares the memory that a training announces after its first steps with what
-it took in the end. `soak, ...` lets one process do the same thing over and over: hours of use in minutes. The photos are those
-under $DPL_VOC. What was measured is in results/memory.csv too.
+the most memory that it held; images are seen at one small scale, so that what each adds stands out. `forecast, RECIPE` compares
+the memory that a training announces after its first steps with what it took in the end. `soak, ...` lets one process do the
+same thing over and over: hours of use in minutes. The photos are those under $DPL_VOC. What was measured is in
+results/memory.csv too.
 """
 
 import asyncio
@@ -38,7 +39,7 @@ def kinds(scratch: Path) -> dict[str, Kind]:
     voc = Path(os.environ.get("DPL_VOC") or "nowhere")
     if not voc.is_dir():
         raise SystemExit("the part load reads photos: set DPL_VOC to the folder VOC2007")
-    cpu = ("--device", "cpu")
+    cpu = ("--device", "cpu", "--scales", 240)
     data = (voc, "--split", "trainval")
     commands: dict[str, Callable[[Path, int], list[object]]] = {
         "check": lambda work, count: ["check", *data, "--limit", count],

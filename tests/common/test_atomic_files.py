@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from deep_patch_learning.common.atomic_files import sweep, write_whole, written_whole
+from deep_patch_learning.common.atomic_files import sweep, write_whole, written_afresh, written_whole
 
 
 @pytest.mark.parametrize("content", ["täglich\n", b"\x00\xff"])
@@ -84,3 +84,20 @@ def test_what_a_killed_process_left_is_removed_and_nothing_else(tmp_path: Path) 
     assert not left.exists()
     assert {*users, tmp_path / "b.txt"} <= set(tmp_path.iterdir())
     assert os.readlink(tmp_path / ".link.3.dpl-part") == str(users[0])  # noqa: PTH115
+
+
+def test_what_was_left_of_a_file_is_removed_when_it_is_written_again(tmp_path: Path) -> None:
+    code = (
+        "import os, signal, sys; from pathlib import Path\n"
+        "from deep_patch_learning.common.atomic_files import written_whole\n"
+        "with written_whole(Path(sys.argv[1])) as part:\n"
+        "    part.write_text('half'); os.kill(os.getpid(), signal.SIGKILL)"
+    )
+    for name in ("a.txt", "b.txt"):
+        ended = subprocess.run([sys.executable, "-c", code, str(tmp_path / name)], check=False).returncode
+        assert ended == -signal.SIGKILL
+    with written_afresh(tmp_path / "a.txt") as part:
+        part.write_text("whole")
+    assert (tmp_path / "a.txt").read_text() == "whole"
+    (other,) = set(tmp_path.iterdir()) - {tmp_path / "a.txt"}
+    assert other.name.startswith(".b.txt.")  # of another file, which its own writer may still be about to take over

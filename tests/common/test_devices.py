@@ -129,6 +129,35 @@ def test_gaps_between_blocks_are_given_back(settings, given):
     assert (found["before"] - found["after"] > 50) == given
 
 
+MAPPED = """
+import sys
+import numpy as np
+from deep_patch_learning.common.devices import keep_memory, map_large_blocks
+
+def held():
+    return int(open("/proc/self/statm").read().split()[1]) * 4 / 1024  # MiB
+
+keep_memory()
+if sys.argv[1] == "mapped":
+    assert map_large_blocks()
+blocks, small = [], []
+for number in range(200):
+    blocks.append(np.ones(2**17))  # 1 MiB
+    small.append(b"x" * 2000)  # stays, behind it
+before = held()
+blocks.clear()
+print(before - held())
+"""
+
+
+@glibc
+@pytest.mark.parametrize(("way", "given"), [("kept", False), ("mapped", True)])
+def test_large_blocks_that_are_mapped_are_given_back_when_freed(way, given):
+    clean = {name: value for name, value in os.environ.items() if name not in NAMES}
+    found = float(subprocess.check_output([sys.executable, "-c", MAPPED, way], env=clean, text=True))
+    assert (found > 150) == given
+
+
 def test_without_a_usable_home_the_temporary_folder_is_used(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

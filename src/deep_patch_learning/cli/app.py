@@ -49,7 +49,7 @@ from deep_patch_learning.cli.options import (
     scale_numbers,
 )
 from deep_patch_learning.cli.training import research, training
-from deep_patch_learning.common.devices import keep_memory
+from deep_patch_learning.common.devices import keep_memory, map_large_blocks
 from deep_patch_learning.common.errors import DplError, SettingError, did_you_mean, in_one_line
 
 STOPPED = "dpl: stopped. What is written is whole; repeat the command to go on."
@@ -161,6 +161,7 @@ def check(
     from deep_patch_learning.commands.check import check as command
     from deep_patch_learning.commands.check import show
 
+    map_large_blocks()
     report = command(data, split, against, limit, workers)
     show(report, f"{data} {split or ''}".strip())
     if as_json:

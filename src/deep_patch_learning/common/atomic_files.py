@@ -95,6 +95,14 @@ def write_whole(path: Path, content: str | bytes) -> None:
         part.write_bytes(content.encode() if isinstance(content, str) else content)
 
 
+@contextmanager
+def written_afresh(path: Path) -> Iterator[Path]:
+    """Yield a temporary path as `written_whole` does, after removing what killed processes left of the same file."""
+    sweep(path.parent, path.name)
+    with written_whole(path) as part:
+        yield part
+
+
 def sweep(folder: Path, name: str | None = None) -> None:
     """Remove what killed processes left half-written in `folder`, or only what was to become `name` there.
 
@@ -121,7 +129,7 @@ def _is_abandoned(path: Path) -> bool:
     """Return whether nobody is writing a temporary file or folder any more."""
     try:
         handle = os.open(path, os.O_RDONLY)
-    except FileNotFoundError:  # its writer has just finished
+    except OSError:  # its writer has just finished, or is another user
         return False
     try:
         fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)

@@ -125,7 +125,8 @@ def machine_name(device: str = "cpu") -> str:
 # Only glibc on Linux is asked. Elsewhere, and where the user has set the allocator, nothing changes. In glibc only the heap of
 # the main thread can hold blocks above 64 MiB: run the network there, and let other threads read and search.
 
-TRIM_THRESHOLD, MMAP_MAX = -1, -4  # M_TRIM_THRESHOLD and M_MMAP_MAX of malloc.h
+TRIM_THRESHOLD, MMAP_THRESHOLD, MMAP_MAX = -1, -3, -4  # M_TRIM_THRESHOLD and the like of malloc.h
+MAPPINGS, LARGE = 65536, 65536  # at most so many mappings, as in glibc; bytes of a block that gets its own
 ALL = 2**31 - 1  # free bytes at the end of the heap above which it shrinks: the largest number that mallopt takes
 KEPT_OPERATIONS = (
     64  # 40 steps of training peak at 2.1 to 2.5 GiB with 64, 2.1 with 0, 2.7 to 3.3 with 256, 4.8 with 1,024
@@ -141,24 +142,42 @@ def keep_memory(training: bool = False) -> bool:
     False means that nothing was changed: another system or C library, a user's own `MALLOC_*` setting, or
     `DPL_KEEP_MEMORY=0`.
     """
-    if not _ours_to_set():
-        return False
-    libc = ctypes.CDLL(None)
-    if not hasattr(libc, "gnu_get_libc_version") or not hasattr(libc, "mallopt"):
+    libc = _glibc()
+    if libc is None:
         return False
     if training:
         os.environ.setdefault("ONEDNN_PRIMITIVE_CACHE_CAPACITY", str(KEPT_OPERATIONS))
     # no block has a mapping of its own, and the heap does not shrink
-    return all(libc.mallopt(option, value) == 1 for option, value in ((MMAP_MAX, 0), (TRIM_THRESHOLD, ALL)))
+    return _set(libc, {MMAP_MAX: 0, TRIM_THRESHOLD: ALL})
+
+
+def map_large_blocks() -> bool:
+    """Return whether each large block now has a mapping of its own, until `keep_memory` is called.
+
+    For what decodes many images and keeps a little of each: small blocks that stay between the large ones of decoded images
+    leave gaps, and memory grows with the number of images.
+    """
+    libc = _glibc()
+    return libc is not None and _set(libc, {MMAP_MAX: MAPPINGS, MMAP_THRESHOLD: LARGE, TRIM_THRESHOLD: LARGE})
 
 
 def give_back_memory() -> None:
     """Give back the pages of freed blocks where `keep_memory` keeps them: images of many sizes leave gaps between blocks."""
-    if not _ours_to_set():
-        return
-    libc = ctypes.CDLL(None)
-    if hasattr(libc, "malloc_trim"):
+    libc = _glibc()
+    if libc is not None:
         libc.malloc_trim(0)
+
+
+def _glibc() -> Any:
+    """Return the C library if it is glibc and the user has not set its allocator."""
+    if not _ours_to_set():
+        return None
+    libc = ctypes.CDLL(None)
+    return libc if hasattr(libc, "gnu_get_libc_version") else None
+
+
+def _set(libc: Any, options: dict[int, int]) -> bool:
+    return all(libc.mallopt(option, value) == 1 for option, value in options.items())
 
 
 def _ours_to_set() -> bool:

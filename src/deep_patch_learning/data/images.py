@@ -6,8 +6,9 @@ import re
 import struct
 import warnings
 import zlib
+from collections import deque
 from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager
 from functools import cache
 from io import BytesIO
@@ -25,6 +26,7 @@ IMAGE_SUFFIXES = frozenset({".jpg", ".jpeg", ".png", ".bmp", ".webp", ".tif", ".
 # The decoders that read them, and no other: Pillow knows formats that start programs, such as EPS.
 FORMATS = ("JPEG", "PNG", "BMP", "WEBP", "TIFF", "GIF")
 LONGEST_SIDE = 65535  # of an image with patches, whose corners are uint16
+AHEAD = 8  # images waiting for each thread that decodes
 MOST_PIXELS = 120_000_000  # to decode: a larger one takes more than 1.5 GB and many seconds
 
 # What Pillow's decoders raise on damaged bytes. AttributeError, NameError and the like are bugs and are not caught.
@@ -298,13 +300,17 @@ def of_each_file(
     PIL does not warn of huge images here: whoever asks says what is too large.
     """
     found: list[Made] = []
-    with warnings.catch_warnings(), ThreadPoolExecutor(workers or os.cpu_count() or 1) as pool:
+    count = workers or os.cpu_count() or 1
+    waiting: deque[Future[Made]] = deque()
+    with warnings.catch_warnings(), ThreadPoolExecutor(count) as pool:
         warnings.simplefilter("ignore", Image.DecompressionBombWarning)
         try:
-            for one in pool.map(make, paths):  # decoding frees the interpreter lock
-                found.append(one)
-                if progress is not None:
-                    progress(len(found), len(paths))
+            for number, path in enumerate(paths, 1):
+                waiting.append(pool.submit(make, path))  # decoding frees the interpreter lock
+                while waiting and (len(waiting) > AHEAD * count or number == len(paths)):
+                    found.append(waiting.popleft().result())
+                    if progress is not None:
+                        progress(len(found), len(paths))
         except BaseException:  # Ctrl-C ends now, not after the thousands in the queue
             pool.shutdown(wait=False, cancel_futures=True)
             raise

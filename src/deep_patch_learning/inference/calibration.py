@@ -12,7 +12,7 @@ from typing import Any, NotRequired, TypedDict
 
 import numpy as np
 
-from deep_patch_learning.common.atomic_files import fitting, read_json, write_whole
+from deep_patch_learning.common.atomic_files import fitting, read_json, written_afresh
 from deep_patch_learning.common.errors import RunError, short
 from deep_patch_learning.data.dataset import PRESENT, UNKNOWN
 from deep_patch_learning.inference.prediction import Prediction, sigmoid
@@ -145,7 +145,8 @@ def _of_boxes(line: np.ndarray) -> dict[str, float]:
 
 def write_calibration(path: Path, calibration: Calibration, source: dict[str, Any]) -> None:
     """Write the calibration, and what it was fitted on, whole or not at all."""
-    write_whole(path, json.dumps({**calibration.as_dict(), "fitted_on": source}, indent=1, allow_nan=False))
+    with written_afresh(path) as part:
+        part.write_text(json.dumps({**calibration.as_dict(), "fitted_on": source}, indent=1, allow_nan=False))
 
 
 def read_calibration(path: Path, classes: Sequence[str]) -> Calibration | None:

@@ -8,7 +8,7 @@ from pathlib import Path
 from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 
-from deep_patch_learning.common.atomic_files import write_whole
+from deep_patch_learning.common.atomic_files import written_afresh
 from deep_patch_learning.report.charts import NO_MARKUP
 from deep_patch_learning.report.images import Card
 from deep_patch_learning.report.tables import Table
@@ -129,7 +129,8 @@ def write_report(path: str | Path, report: ReportPage) -> Path:
     path = Path(path)
     content = render(report).encode("utf-8", "replace")  # file names may have bytes that are no text
     path.parent.mkdir(parents=True, exist_ok=True)
-    write_whole(path, content)
+    with written_afresh(path) as part:
+        part.write_bytes(content)
     return path
 
 

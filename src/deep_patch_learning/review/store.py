@@ -16,7 +16,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from deep_patch_learning.common.atomic_files import written_whole
+from deep_patch_learning.common.atomic_files import written_afresh
 from deep_patch_learning.common.errors import DataError
 from deep_patch_learning.data.reviewed import SCHEMA, VERSION, opened
 
@@ -64,7 +64,7 @@ def create_store(
     random.Random(seed).shuffle(places)
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
-        with written_whole(path) as part, closing(sqlite3.connect(part)) as file, file:
+        with written_afresh(path) as part, closing(sqlite3.connect(part)) as file, file:
             file.executescript(SCHEMA)
             file.execute(f"PRAGMA user_version = {VERSION:d}")
             file.executemany("INSERT INTO classes VALUES (?, ?)", enumerate(classes))

@@ -14,6 +14,7 @@ from torch import Tensor, nn
 from deep_patch_learning.common.atomic_files import write_whole
 from deep_patch_learning.common.errors import TrainingError
 from deep_patch_learning.common.progress import bar, console
+from deep_patch_learning.common.signals import stop_flag
 from deep_patch_learning.data.batch import Batch, Layout, lay_out, render, shape_of
 from deep_patch_learning.data.store import ImageStore, prefetch
 from deep_patch_learning.model.backbone import Backbone
@@ -32,7 +33,7 @@ from deep_patch_learning.runs.checkpoint import (
 )
 from deep_patch_learning.runs.folder import RunFolder
 from deep_patch_learning.training.kept_maps import KeptMaps
-from deep_patch_learning.training.process import Ranks, TrainingOptions, make_fabric, set_up_process, stop_flag
+from deep_patch_learning.training.process import Ranks, TrainingOptions, make_fabric, set_up_process
 from deep_patch_learning.training.samples import Sample, SamplePlan, draw_erased, draw_patches
 
 if TYPE_CHECKING:

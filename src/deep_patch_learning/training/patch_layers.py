@@ -12,7 +12,7 @@ import numpy as np
 from safetensors.torch import save_file
 from torch import nn
 
-from deep_patch_learning.common.atomic_files import read_json, write_whole, written_whole
+from deep_patch_learning.common.atomic_files import read_json, write_whole, written_afresh
 from deep_patch_learning.common.errors import RunError, SettingError, did_you_mean
 from deep_patch_learning.common.progress import console
 from deep_patch_learning.data.dataset import TaggedImages
@@ -171,7 +171,7 @@ def without_tags(images: TaggedImages) -> TaggedImages:
 
 def _write(trainer: DistilTrainer, path: Path) -> None:
     try:
-        with written_whole(path) as part:
+        with written_afresh(path) as part:
             save_file(trainer.bare.plain_weights(), part)
     except OSError as error:
         raise RunError(f"{path}: could not be written ({error}). Make room and repeat the command.") from None

@@ -1,11 +1,8 @@
-"""The process that trains: its options, devices and random numbers, the signals that stop it, and the other ranks."""
+"""The process that trains: its options, devices and random numbers, and the other ranks."""
 
 import logging
 import os
-import signal
-import threading
-from collections.abc import Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
@@ -75,23 +72,6 @@ def set_up_process(recipe: Recipe, device: torch.device) -> None:
     torch.manual_seed(recipe.machine.seed)
     if device.type == "cuda" and usable_precision(recipe.machine.precision, "cuda") != "32-true":
         torch.set_float32_matmul_precision("high")  # of the heads, whose features come in half precision anyway
-
-
-@contextmanager
-def stop_flag() -> Iterator[threading.Event]:
-    """Yield a flag that Ctrl-C and a polite kill set, so that the step in progress ends whole."""
-    flag = threading.Event()
-    if threading.current_thread() is not threading.main_thread():
-        yield flag
-        return
-    before = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
-    for number in before:
-        signal.signal(number, lambda *_: flag.set())
-    try:
-        yield flag
-    finally:
-        for number, handler in before.items():
-            signal.signal(number, handler)
 
 
 Item = TypeVar("Item")

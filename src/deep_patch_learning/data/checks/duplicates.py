@@ -2,7 +2,7 @@
 
 The hashes are 128 bits an image: dHash (is the next pixel brighter?) and pHash (the signs of low frequencies). Brightness,
 contrast, size and compression hardly move them. Bits are kept as -1 and 1, so that all distances of a block of images to
-all others are one matrix product.
+a part of the others are one matrix product.
 """
 
 from collections.abc import Sequence
@@ -19,12 +19,12 @@ NEAR_CORRELATION = 0.86  # of the small grey copies of two images that count as 
 FLAT = 4.0  # a standard deviation of grey values below which an image shows too little to be compared
 SIDE = 16  # of the small grey copy
 _DCT_SIDE = 32
-_BLOCK = 1024
+_BLOCK, _PART = 256, 2048  # images that are compared at once with so many others
 _MATCHES = 64  # kept for each image: a thousand frames of one video need not give a million pairs
 _CORNER = 8  # pHash: the lowest 8 x 8 frequencies
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class Fingerprint:
     """What is kept of an image to find it again: `bits` (128,) int8 of -1 and 1, and `small` (16, 16) uint8 grey."""
 
@@ -67,8 +67,8 @@ def near_pairs(prints: Sequence[Fingerprint | None]) -> np.ndarray:
     chosen = [one for i in usable if (one := prints[i]) is not None]
     if len(chosen) < 2:
         return np.empty((0, 2), np.int64)
-    bits = np.stack([one.bits for one in chosen]).astype(np.float32)  # (n, 128)
-    small = np.stack([_standard(one.small) for one in chosen])  # (n, 256)
+    bits = np.stack([one.bits for one in chosen])  # (n, 128)
+    small = [one.small for one in chosen]
     found = []
     for start in range(0, len(bits), _BLOCK):
         block = slice(start, start + _BLOCK)
@@ -98,8 +98,10 @@ def groups(count: int, pairs: np.ndarray) -> list[list[int]]:
 
 def _candidates(block: np.ndarray, rest: np.ndarray) -> np.ndarray:
     """Return (m, 2) of a row of `block` and a later row of `rest`, which begins with `block`, whose bits are near."""
+    wide, least = block.astype(np.float32), 2 * BITS - 2 * NEAR_BITS
     # of 128 products of -1 and 1, those that agree less those that differ
-    near = block @ rest.T >= 2 * BITS - 2 * NEAR_BITS  # (b, r)
+    parts = [wide @ rest[start : start + _PART].T.astype(np.float32) >= least for start in range(0, len(rest), _PART)]
+    near = np.concatenate(parts, axis=1)  # (b, r)
     near &= np.arange(len(rest)) > np.arange(len(block))[:, None]
     drawing = np.random.default_rng(0)
     for row in np.flatnonzero(near.sum(1) > _MATCHES):
@@ -109,10 +111,14 @@ def _candidates(block: np.ndarray, rest: np.ndarray) -> np.ndarray:
     return np.argwhere(near)
 
 
-def _alike(small: np.ndarray, pairs: np.ndarray) -> np.ndarray:
+def _alike(small: Sequence[np.ndarray], pairs: np.ndarray) -> np.ndarray:
     """Return (m,) bool: whether the small grey copies of each pair agree."""
-    parts = [(small[part[:, 0]] * small[part[:, 1]]).sum(1) for part in np.array_split(pairs, len(pairs) // 4096 + 1)]
-    return np.concatenate(parts) >= NEAR_CORRELATION
+    if not len(pairs):
+        return np.empty(0, bool)
+    numbers, rows = np.unique(pairs, return_inverse=True)
+    known = np.stack([_standard(small[number]) for number in numbers.tolist()])  # (k, 256)
+    split = np.array_split(rows.reshape(-1, 2), len(pairs) // 4096 + 1)
+    return np.concatenate([(known[part[:, 0]] * known[part[:, 1]]).sum(1) for part in split]) >= NEAR_CORRELATION
 
 
 def _standard(small: np.ndarray) -> np.ndarray:

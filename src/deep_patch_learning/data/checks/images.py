@@ -22,7 +22,7 @@ _BLANK = 2  # grey levels between the brightest and the darkest part of an image
 _COLOUR = 6  # grey levels by which channels may differ in a grey image that was compressed as a colour one
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class Facts:
     """The facts of one image; `problem` says why it could not be read, and then nothing else is known.
 

@@ -16,8 +16,9 @@ from typing import Any
 import numpy as np
 import torch
 
-from deep_patch_learning.common.atomic_files import written_whole
+from deep_patch_learning.common.atomic_files import written_afresh
 from deep_patch_learning.common.errors import DplError
+from deep_patch_learning.common.signals import stopped_afterwards
 from deep_patch_learning.data.batch import SMALLEST
 from deep_patch_learning.inference.exported.one_image import Finish, example_of, exportable
 from deep_patch_learning.inference.exported.program import traced, view_program
@@ -53,7 +54,7 @@ def onnx_model(model: Model, about: Mapping[str, Any]) -> Any:
 
 def write_onnx(made: Any, path: Path) -> None:
     """Write an ONNX model, whole or not at all."""
-    with written_whole(path) as part:
+    with written_afresh(path) as part:
         part.write_bytes(made.SerializeToString())
 
 
@@ -67,7 +68,7 @@ def _require(*packages: str) -> None:
 
 def _translated(program: torch.export.ExportedProgram) -> Any:
     """Return a traced program as an ONNX graph."""
-    with _quiet():
+    with stopped_afterwards(), _quiet():
         found = torch.onnx.export(
             program,
             dynamo=True,

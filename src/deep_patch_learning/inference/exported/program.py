@@ -8,7 +8,8 @@ from typing import Any
 import torch
 from torch import nn
 
-from deep_patch_learning.common.atomic_files import written_whole
+from deep_patch_learning.common.atomic_files import written_afresh
+from deep_patch_learning.common.signals import stopped_afterwards
 from deep_patch_learning.inference.exported.one_image import OneView, example_of, exportable
 from deep_patch_learning.inference.model import Model
 
@@ -20,7 +21,7 @@ def traced(module: nn.Module, arguments: tuple[Any, ...], dynamic: tuple[Any, ..
     import torchvision.ops  # noqa: F401 - registers roi_pool
 
     # with gradients: without them convolutions and products take ways of their own to oneDNN, which no other runtime knows
-    with torch.enable_grad(), warnings.catch_warnings():
+    with stopped_afterwards(), torch.enable_grad(), warnings.catch_warnings():
         warnings.simplefilter("ignore")  # of torch's own functions
         return torch.export.export(module, arguments, dynamic_shapes=dynamic, strict=False)
 
@@ -34,5 +35,5 @@ def view_program(view: OneView) -> torch.export.ExportedProgram:
 def write_program(model: Model, path: Path, about: dict[str, Any]) -> None:
     """Write the program of one view of a model, with `about` as JSON in it."""
     program = view_program(exportable(model))
-    with written_whole(path) as part, part.open("wb") as file:
+    with written_afresh(path) as part, part.open("wb") as file:
         torch.export.save(program, file, extra_files={ABOUT: json.dumps(about)})

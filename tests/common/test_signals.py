@@ -1,0 +1,76 @@
+"""Signals that come while work must not break off."""
+
+import os
+import signal
+import threading
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+
+import pytest
+
+from deep_patch_learning.common.signals import STOPPING, stop_flag, stopped_afterwards
+
+
+def send(number: int) -> None:
+    os.kill(os.getpid(), number)
+
+
+@pytest.fixture
+def ended() -> Iterator[list[int]]:
+    """Yield the signals that reached the handlers of the process."""
+    came: list[int] = []
+    before = {number: signal.signal(number, lambda one, _: came.append(one)) for number in STOPPING}
+    yield came
+    for number, handler in before.items():
+        signal.signal(number, handler)
+
+
+@pytest.mark.parametrize("number", STOPPING)
+def test_a_flag_is_set_and_nothing_ends(number: int, ended: list[int]) -> None:
+    with stop_flag() as flag:
+        assert not flag.is_set()
+        send(number)
+        assert flag.wait(5)
+    assert ended == []
+    send(number)
+    assert ended == [number]
+
+
+@pytest.mark.parametrize("number", STOPPING)
+def test_a_signal_takes_effect_after_the_block(number: int, ended: list[int]) -> None:
+    with stopped_afterwards():
+        send(number)
+        assert ended == []
+    assert ended == [number]
+    with stopped_afterwards():
+        pass
+    assert ended == [number]
+
+
+def test_an_error_in_the_block_is_the_error(ended: list[int]) -> None:
+    def fail() -> None:
+        with stopped_afterwards():
+            send(signal.SIGTERM)
+            raise ValueError("mine")
+
+    with pytest.raises(ValueError, match="mine"):
+        fail()
+    send(signal.SIGINT)
+    assert ended == [signal.SIGINT]
+
+
+def test_other_threads_leave_signals_alone(ended: list[int]) -> None:
+    entered, leave = threading.Event(), threading.Event()
+
+    def work() -> None:
+        with stop_flag(), stopped_afterwards():
+            entered.set()
+            assert leave.wait(5)
+
+    with ThreadPoolExecutor(1) as pool:
+        done = pool.submit(work)
+        assert entered.wait(5)
+        send(signal.SIGTERM)
+        assert ended == [signal.SIGTERM]
+        leave.set()
+        done.result()
