@@ -147,6 +147,19 @@ COLUMNS = {
     "reliability": {
         "part": "part", "kind": "kind", "tried": "tried", "kills": "kills", "success": "success",
         "clean_error": "error of one line", "traceback": "traceback", "hang": "hang", "lost_or_changed": "lost or changed",
+        "memory_grew": "memory grew",
+    },
+    "memory": {
+        "kind": "kind", "images": "images", "peak_mib": "most memory, MiB", "ratio": "ratio", "ratio_to": "to",
+    },
+    "startup": {
+        "what": "command", "version": "version", "seconds": "seconds (median)", "times_other": "times as fast as the other",
+        "runs": "runs",
+    },
+    "onnx": {
+        "runtime": "runtime", "megabytes": "MB", "time_ratio": "time, as a ratio", "largest_tags": "tags, largest difference",
+        "largest_scores": "box scores", "largest_pixels": "corners, pixels", "photos_with_other_boxes": "photos with other boxes",
+        "mAP": "mAP", "CorLoc": "CorLoc", "detection_mAP": "detection mAP",
     },
     "demo": {
         "way": "mean of three seeds", "mAP": "mAP", "mAP_11pt": "mAP 11-point", "CorLoc": "CorLoc",
@@ -289,8 +302,9 @@ def table(name: str) -> str:
     about = rows[0]
     if name == "demo":
         made = f"`python benchmarks/demo_seeds.py`, {about['machine']}, {about['date']};"
-    elif name == "reliability":
-        made = f"{about['machine']}, {about['date']}; commands and seeds are in the file;"
+    elif name in ("memory", "reliability"):
+        dates = " and ".join(sorted({row["date"] for row in rows}))
+        made = f"{about['machine']}, {dates}; commands and seeds are in the file;"
     elif name in SAME:
         said = f"`{commands[0]}`, with `--seeds`" if len(commands) == 1 else "the commands are in the file"
         made = f"{about['machine']}, {about['date']}; {said};"

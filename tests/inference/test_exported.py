@@ -339,5 +339,47 @@ def test_the_command_line(small_run: Path, small_world: Path, tmp_path: Path) ->
         Path(file["path"]).unlink()
 
 
+STOPPED_WHILE_TRACING = """
+import os, signal, sys, threading, time, traceback
+from deep_patch_learning.cli.app import main
+
+number = signal.Signals[sys.argv.pop(1)]
+
+def watch(thread):
+    while not traces(sys._current_frames()[thread]):
+        time.sleep(0.005)
+    os.kill(os.getpid(), number)
+
+def traces(frame):
+    while frame is not None and frame.f_code.co_name != "__torch_dispatch__":
+        frame = frame.f_back
+    return frame is not None
+
+threading.Thread(target=watch, args=(threading.get_ident(),), daemon=True).start()
+try:
+    main()
+except SystemExit as ended:  # torch may take what ends a process for an error of its own: it must not pass there
+    files = [frame.f_code.co_filename for frame, _ in traceback.walk_tb(ended.__traceback__)]
+    print(sum(f"{os.sep}torch{os.sep}" in name for name in files))
+    raise
+"""
+
+
+@pytest.mark.parametrize(("sent", "status"), [("SIGINT", 130), ("SIGTERM", 143)])
+@pytest.mark.parametrize("kind", ["torch", "onnx"])
+def test_a_signal_while_the_network_is_traced(
+    small_run: Path, tmp_path: Path, kind: str, sent: str, status: int
+) -> None:
+    out = tmp_path / {"torch": "model.pt2", "onnx": "model.onnx"}[kind]
+    words = ["export", str(small_run), "--format", kind, "--out", str(out)]
+    done = subprocess.run(
+        [sys.executable, "-c", STOPPED_WHILE_TRACING, sent, *words], capture_output=True, text=True, check=False
+    )
+    assert done.stderr.strip() == "dpl: stopped. What is written is whole; repeat the command to go on."
+    assert done.returncode == status
+    assert done.stdout.split() == ["0"]
+    assert list(tmp_path.iterdir()) == []
+
+
 def test_recipes_go_through_the_file(files: list[Path], small_recipe: Recipe) -> None:
     assert Recipe.from_toml(about_of(files[0])["recipe"]).model.heads == small_recipe.model.heads
