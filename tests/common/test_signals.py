@@ -2,6 +2,8 @@
 
 import os
 import signal
+import subprocess
+import sys
 import threading
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -74,3 +76,47 @@ def test_other_threads_leave_signals_alone(ended: list[int]) -> None:
         assert ended == [signal.SIGTERM]
         leave.set()
         done.result()
+
+
+IGNORED = """
+import signal, sys, time
+from deep_patch_learning.common.signals import Ended, repeat_ignored_signals
+
+number = signal.Signals[sys.argv[1]]
+
+def end(*_):
+    raise Ended(143)
+
+signal.signal(signal.SIGTERM, end)
+repeat_ignored_signals()
+
+class Finalised:
+    def __del__(self):
+        signal.raise_signal(number)  # its exception can only be ignored here
+
+try:
+    Finalised()
+    time.sleep(10)
+    print("went on")
+except (KeyboardInterrupt, Ended) as error:
+    print(type(error).__name__)
+"""
+
+
+@pytest.mark.parametrize(("sent", "ended_by"), [("SIGINT", "KeyboardInterrupt"), ("SIGTERM", "Ended")])
+def test_a_signal_in_a_finaliser_still_ends_the_process(sent: str, ended_by: str) -> None:
+    done = subprocess.run([sys.executable, "-c", IGNORED, sent], capture_output=True, text=True, check=False)
+    assert (done.stdout.strip(), done.stderr) == (ended_by, "")
+
+
+def test_another_error_in_a_finaliser_is_still_shown() -> None:
+    code = (
+        "from deep_patch_learning.common.signals import repeat_ignored_signals; repeat_ignored_signals()\n"
+        "class Broken:\n"
+        "    def __del__(self):\n"
+        "        raise ValueError('mine')\n"
+        "Broken()"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    assert done.returncode == 0
+    assert "ValueError: mine" in done.stderr

@@ -51,6 +51,7 @@ from deep_patch_learning.cli.options import (
 from deep_patch_learning.cli.training import research, training
 from deep_patch_learning.common.devices import keep_memory, map_large_blocks
 from deep_patch_learning.common.errors import DplError, SettingError, did_you_mean, in_one_line
+from deep_patch_learning.common.signals import Ended, repeat_ignored_signals
 
 STOPPED = "dpl: stopped. What is written is whole; repeat the command to go on."
 
@@ -533,9 +534,13 @@ def main() -> None:
             stream.reconfigure(errors="backslashreplace")
     with suppress(ValueError):  # not the main thread
         signal.signal(signal.SIGTERM, _ended)  # so that what is half-written is removed
+    repeat_ignored_signals()
     _only_the_first_speaks()
     try:
         app()
+    except Ended:
+        print(STOPPED, file=sys.stderr)
+        raise
     except (DplError, OSError, MemoryError, RuntimeError) as error:
         said = in_one_line(error)
         if said is None:
@@ -545,8 +550,7 @@ def main() -> None:
 
 
 def _ended(*_: Any) -> None:
-    print(STOPPED, file=sys.stderr)
-    sys.exit(128 + signal.SIGTERM)
+    raise Ended(128 + signal.SIGTERM)
 
 
 if __name__ == "__main__":

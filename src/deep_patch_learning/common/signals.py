@@ -1,11 +1,36 @@
 """Ctrl-C and a polite kill, where the work in progress must not break off in the middle."""
 
 import signal
+import sys
 import threading
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
+from typing import Any
 
 STOPPING = (signal.SIGINT, signal.SIGTERM)
+AGAIN = 0.05  # seconds until a signal that had no effect is sent again
+
+
+class Ended(SystemExit):
+    """A polite kill, as the exception that its handler raises."""
+
+
+RAISED: dict[type[BaseException], signal.Signals] = {KeyboardInterrupt: signal.SIGINT, Ended: signal.SIGTERM}
+
+
+def repeat_ignored_signals() -> None:
+    """Send a signal again if its exception came where Python can only ignore it, as in finalisers and in the midst of imports."""
+    usual = sys.unraisablehook
+
+    def again(found: Any) -> None:
+        number = next((one for kind, one in RAISED.items() if issubclass(found.exc_type, kind)), None)
+        if number is None:
+            usual(found)
+        else:  # from another thread: here it would be ignored again
+            with suppress(RuntimeError):  # the interpreter is ending anyway, and starts no thread
+                threading.Timer(AGAIN, signal.raise_signal, (number,)).start()
+
+    sys.unraisablehook = again
 
 
 @contextmanager
