@@ -26,6 +26,7 @@ class Forked:
 
     def __init__(self, words: list[object], output: Path, env: Mapping[str, str] | None = None) -> None:
         self.words, self.output = [str(word) for word in words], output
+        self.output.touch()  # here: the process may be killed before its first line
         self.started = time.monotonic()
         self.pid = os.fork()
         if not self.pid:
