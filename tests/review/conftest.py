@@ -38,6 +38,12 @@ def labels(tmp_path: Path) -> Path:
     return draw_labels(tmp_path / "photos")
 
 
+@pytest.fixture
+def others(tmp_path: Path) -> Path:
+    """A second such set, for another review."""
+    return draw_labels(tmp_path / "others")
+
+
 def draw_labels(folder: Path) -> Path:
     """Return the COCO json, after drawing its images beside it."""
     (folder / "images").mkdir(parents=True)

@@ -74,8 +74,9 @@ def test_a_foreign_host_is_refused(client: httpx.Client, shared, host: str) -> N
     assert client.get("/api/state", headers={"host": "localhost:9000"}).status_code == 200
 
 
-def test_without_the_cookie_nothing_of_the_data_is_given(shared) -> None:
-    for cookie in (None, "dpl_review=abc", "dpl_review=abc.def", "dpl_review=.", "dpl_review=\x01;;=", "other=1"):
+def test_without_the_cookie_nothing_of_the_data_is_given(shared, client: httpx.Client) -> None:
+    (name,) = client.cookies
+    for cookie in (None, f"{name}=abc", f"{name}=abc.def", f"{name}=.", f"{name}=\x01;;=", "other=1"):
         headers = {} if cookie is None else {"cookie": cookie}
         for path in ("/api/state", "/api/images/1?tab=" + TAB, IMAGE, "/crops/1"):
             assert httpx.get(shared.address + path, headers=headers).status_code == 401
@@ -228,6 +229,29 @@ def test_the_link_outlives_a_restart_and_a_cookie_of_another_token_does_not(
     other = serve(labels, host="0.0.0.0", token="mine")
     assert httpx.get(other.address + "/api/state", cookies=client.cookies).status_code == 401
     client.close()
+
+
+def test_reviews_on_one_machine_do_not_lock_each_other_out(serve: Callable, labels: Path, others: Path) -> None:
+    """A browser sends cookies to every port of a host."""
+    first, second = serve(labels), serve(others)
+    served = [first, second, serve(labels, token="mine")]  # the last on the store of the first
+    with httpx.Client() as browser:
+        for one in served:
+            browser.get(one.link).raise_for_status()
+        names = [browser.get(f"{one.address}/api/state").raise_for_status().json()["you"] for one in served]
+        for one in served:
+            browser.get(one.link).raise_for_status()
+        assert [browser.get(f"{one.address}/api/state").json()["you"] for one in served] == names
+
+
+def test_a_picture_is_kept_for_its_review_alone(own: httpx.Client) -> None:
+    review = own.get("/api/state").json()["id"]
+    for path in (IMAGE, "/crops/1"):
+        assert own.get(path).headers["cache-control"] == "no-cache"
+        assert "immutable" in own.get(path, params={"of": review}).headers["cache-control"]
+        other = own.get(path, params={"of": "0" * 32})
+        assert (other.status_code, other.headers["cache-control"]) == (412, "no-store")
+        assert "another review is served here" in other.json()["error"]
 
 
 def test_only_loopback_goes_without_a_token() -> None:

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from PIL import Image
 
 FACES = "#tiles .face"
 
@@ -340,6 +341,35 @@ def test_everything_has_a_name_for_a_screen_reader(person, review) -> None:
     one.still()
     assert one.page.evaluate(nameless) == []
     assert one.page.locator("#photo").get_attribute("alt").startswith("images/")
+
+
+RED = """((place) => {
+  const image = document.querySelector(place), canvas = document.createElement("canvas").getContext("2d");
+  canvas.drawImage(image, 0, 0);
+  return canvas.getImageData(image.naturalWidth / 2, image.naturalHeight / 2, 1, 1).data[0];
+})"""
+
+
+def test_pictures_of_another_review_on_the_same_port_are_not_shown(person, serve, labels, others) -> None:
+    for number, colour in ((1, "red"), (2, "black")):
+        for folder, wanted in ((labels.parent, colour), (others.parent, "red" if colour == "black" else "black")):
+            Image.new("RGB", (160, 120), wanted).save(folder / f"images/{number - 1:03}.jpg")
+    first = serve(labels)
+    one = person(first)
+
+    def seen() -> list[int]:
+        found = []
+        for number in (1, 2):
+            open_image(one, number)
+            found.append(one.page.evaluate(f"{RED}('#photo')"))
+        return found
+
+    assert seen() == pytest.approx([254, 0], abs=5)
+    first.stop()
+    one.page.close()
+    one.review = serve(others, port=first.port)
+    one.page = one.tab()
+    assert seen() == pytest.approx([0, 254], abs=5)
 
 
 EVIL = "<img src=x onerror=\"document.title='pwned'\">"

@@ -101,6 +101,24 @@ def test_a_new_action_after_an_undo_leaves_nothing_to_redo(store: ReviewStore) -
         actions.turn(store, name(), "anna", back=False)
 
 
+def test_redo_passes_over_what_a_later_action_discarded(store: ReviewStore) -> None:
+    act(store, Judge, boxes={1: "right"})
+    actions.turn(store, name(), "anna", back=True)
+    act(store, Judge, boxes={1: "wrong"})
+    wrong = content(store)
+    actions.turn(store, name(), "anna", back=True)
+    actions.turn(store, name(), "anna", back=False)
+    assert content(store) == wrong
+    with store.reading() as file:
+        assert actions.can_turn(file, "anna") == {"undo": True, "redo": False}
+    actions.turn(store, name(), "anna", back=True)
+    act(store, Judge, "bert", boxes={2: "wrong"})  # somebody else's discards nothing
+    act(store, Judge, boxes={1: "open"})  # nor does one that changes nothing
+    assert actions.turn(store, name(), "anna", back=False)["of"] == "judge"
+    with pytest.raises(actions.RefusedError, match="nothing to redo"):
+        actions.turn(store, name(), "anna", back=False)
+
+
 def test_an_action_that_arrives_twice_is_applied_once(store: ReviewStore) -> None:
     seen = versions(store)
     drawn = {"id": name(), "seen": seen, "image": 1, "index": 0, "corners": (1, 2, 30, 40)}
@@ -264,6 +282,26 @@ def test_many_threads_lose_nothing(store: ReviewStore) -> None:
         drawn = file.execute("SELECT count(*) FROM boxes WHERE status = 'drawn'").fetchone()[0]
         written = file.execute("SELECT count(*) FROM actions").fetchone()[0]
     assert drawn == written == len(wanted) == 160 - len(refused)
+
+
+def test_a_new_store_takes_nothing_from_the_logs_of_one_that_was_deleted(store: ReviewStore, tmp_path: Path) -> None:
+    for kind, what in EVERYTHING:
+        act(store, kind, **what)
+    logs = {
+        path: path.read_bytes() for path in (store.path.with_name(f"review.sqlite-{end}") for end in ("wal", "shm"))
+    }
+    store.close()
+    store.path.unlink()
+    for path, log in logs.items():  # as a kill leaves them
+        path.write_bytes(log)
+    image = FoundImage("new.jpg", tmp_path / "new.jpg", 100, 80, (1, 0), [FoundBox(0, (1, 2, 30, 40))])
+    create_store(store.path, CLASSES, [image], {"title": "new"})
+    new = ReviewStore(store.path)
+    assert (new.about["title"], versions(new), len(content(new)[0])) == ("new", {1: 0}, 1)
+    with new.reading() as file:
+        assert file.execute("PRAGMA integrity_check").fetchone()[0] == "ok"
+    new.close()
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["review.sqlite"]
 
 
 def test_a_store_that_cannot_be_used_is_named(tmp_path: Path) -> None:

@@ -22,7 +22,7 @@ from starlette.exceptions import HTTPException
 
 from deep_patch_learning.common.errors import SettingError
 
-COOKIE = "dpl_review"
+COOKIE = "dpl_review"  # the start of its name: a browser sends the cookies of all ports of a host
 MOST_BYTES = 256 * 1024  # of a request's body
 _LOOPBACK = frozenset({"localhost", "127.0.0.1", "::1"})
 _WITHOUT_COOKIE = ("/", "/static/")  # the empty page: it holds nothing of the data
@@ -73,6 +73,12 @@ class Access:
         except ValueError:
             return name in {socket.gethostname().lower(), socket.getfqdn().lower()}
         return True  # an address is no name that can be pointed elsewhere
+
+    @property
+    def cookie(self) -> str:
+        """The name of the cookie: that of another store, or of another token, is another one."""
+        text = f"cookie\n{self.token or ''}".encode()
+        return f"{COOKIE}_{hmac.new(self.key, text, hashlib.sha256).hexdigest()[:16]}"
 
     def signed(self, reviewer: str) -> str:
         """Return the cookie of a reviewer."""
@@ -155,7 +161,7 @@ class Guard:
             > MOST_BYTES
         ):
             return None, None, (413, f"more than {MOST_BYTES} bytes were sent.")
-        reviewer = access.reviewer(_cookie(headers.get("cookie")))
+        reviewer = access.reviewer(_cookie(headers.get("cookie"), access.cookie))
         if path == "/":
             return self._front(scope, reviewer)
         if reviewer is None and not path.startswith(_WITHOUT_COOKIE[1]):
@@ -173,13 +179,13 @@ class Guard:
         if reviewer is not None:
             return reviewer, None, None
         reviewer = secrets.token_hex(8)
-        cookie = f"{COOKIE}={self._access.signed(reviewer)}; Path=/; Max-Age=31536000; HttpOnly; SameSite=Strict"
-        return reviewer, cookie, None
+        name, value = self._access.cookie, self._access.signed(reviewer)
+        return reviewer, f"{name}={value}; Path=/; Max-Age=31536000; HttpOnly; SameSite=Strict", None
 
 
-def _cookie(header: str | None) -> str | None:
+def _cookie(header: str | None, name: str) -> str | None:
     try:
-        found = SimpleCookie(header or "").get(COOKIE)
+        found = SimpleCookie(header or "").get(name)
     except CookieError:
         return None
     return None if found is None else found.value

@@ -12,6 +12,9 @@ from deep_patch_learning.review.requests import Act, Change, Draw, Finish, Judge
 from deep_patch_learning.review.store import ReviewStore
 
 SMALLEST = 1.0  # pixels of a side
+DISCARDED = (
+    2  # in the column `undone`: the reviewer has acted since, so that the undone action cannot be redone any more
+)
 _FOUND = ("found_class", "found_x1", "found_y1", "found_x2", "found_y2")
 _NOW = ("class", "x1", "y1", "x2", "y2")
 
@@ -28,7 +31,12 @@ def apply(store: ReviewStore, action: Act, reviewer: str) -> dict[str, Any]:
             return done
         changes = Changes(file, action.seen)
         kind = _do(changes, action)
-        return _record(changes, action.id, reviewer, kind, "somebody else changed it since you saw it")
+        first = _last(file, reviewer, back=False)
+        found = _record(changes, action.id, reviewer, kind, "somebody else changed it since you saw it")
+        if first is not None and found["number"] is not None:
+            discarded = "UPDATE actions SET undone = ? WHERE reviewer = ? AND undone = 1 AND number >= ?"
+            file.execute(discarded, (DISCARDED, reviewer, first["number"]))
+        return found
 
 
 def turn(store: ReviewStore, name: str, reviewer: str, back: bool) -> dict[str, Any]:

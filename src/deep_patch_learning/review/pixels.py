@@ -91,10 +91,13 @@ class Pixels:
         # a box that fills the image needs few of its pixels; a small one needs all
         enough = int(CROP_SIDE * max(width, height) / max(x2 - x1, y2 - y1)) + 1
         pixels, ratio = self._read(number, enough, width)
-        area = tuple(round(value * ratio) for value in (x1, y1, x2, y2))
-        part = Image.new("RGB", (max(area[2] - area[0], 1), max(area[3] - area[1], 1)), BEYOND)
-        part.paste(Image.fromarray(pixels), (-area[0], -area[1]))
-        return _jpeg(part.resize((CROP_SIDE, CROP_SIDE), Image.Resampling.BICUBIC, reducing_gap=2.0), 85)
+        across, left, right = _shown(x1 * ratio, x2 * ratio, pixels.shape[1])
+        down, top, bottom = _shown(y1 * ratio, y2 * ratio, pixels.shape[0])
+        part = Image.fromarray(pixels[down, across])
+        made = Image.new("RGB", (CROP_SIDE, CROP_SIDE), BEYOND)
+        size = right - left, bottom - top
+        made.paste(part.resize(size, Image.Resampling.BICUBIC, reducing_gap=2.0), (left, top))
+        return _jpeg(made, 85)
 
     def _read(self, number: int, enough: int, width: int | None = None) -> tuple[np.ndarray, float]:
         """Return the pixels of an image, and how many of them stand for one of the image's own."""
@@ -130,6 +133,15 @@ def square(corners: tuple[float, ...], width: int, height: int) -> tuple[float, 
     left = min(max(left, 0.0), width - side) if side <= width else (width - side) / 2
     top = min(max(top, 0.0), height - side) if side <= height else (height - side) / 2
     return left, top, left + side, top + side
+
+
+def _shown(start: float, end: float, length: int) -> tuple[slice, int, int]:
+    """Return which of `length` pixels are between two of a square's sides, and from where to where in the crop they go."""
+    first = round(start)
+    side = max(round(end) - first, 1)
+    inside = slice(min(max(first, 0), length - 1), max(min(first + side, length), 1))
+    place, last = (round(CROP_SIDE * (value - first) / side) for value in (inside.start, inside.stop))
+    return inside, place, max(last, place + 1)
 
 
 def _jpeg(image: Image.Image, quality: int) -> bytes:

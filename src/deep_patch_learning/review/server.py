@@ -55,8 +55,20 @@ def _page(app: FastAPI) -> None:
         return Response(content, media_type=kind or "text/plain", headers=_ASK_AGAIN)
 
 
+def _must_be(store: ReviewStore, review: str | None) -> None:
+    """Refuse what a page that was opened from another review asks of the port that is now this one's."""
+    if review != store.about.get("id"):
+        raise HTTPException(412, "another review is served here now. Open the link that the terminal shows.")
+
+
 def _reading(app: FastAPI, store: ReviewStore) -> None:
     summary, pixels = Summary(store), Pixels(store)
+
+    def picture(review: str | None, make: Callable[[], bytes]) -> Response:
+        """Return a picture; only one whose address names the review is kept, as no other review can have that address."""
+        if review is not None:
+            _must_be(store, review)
+        return Response(make(), media_type="image/jpeg", headers=_ASK_AGAIN if review is None else _FOREVER)
 
     @app.get("/api/state")
     def state(request: Request) -> Any:
@@ -87,19 +99,17 @@ def _reading(app: FastAPI, store: ReviewStore) -> None:
         return work.image(store, number, request.scope["reviewer"], tab)
 
     @app.get("/images/{number}/{side}")
-    def pixels_of_image(number: Id, side: int) -> Response:
-        return Response(pixels.image(number, side), media_type="image/jpeg", headers=_FOREVER)
+    def pixels_of_image(number: Id, side: int, of: str | None = None) -> Response:
+        return picture(of, lambda: pixels.image(number, side))
 
     @app.get("/crops/{number}")
-    def crop(number: Id) -> Response:
-        return Response(pixels.crop(number), media_type="image/jpeg", headers=_FOREVER)
+    def crop(number: Id, of: str | None = None) -> Response:
+        return picture(of, lambda: pixels.crop(number))
 
 
 def _writing(app: FastAPI, store: ReviewStore) -> None:
     def same_review(request: Request) -> None:
-        """Refuse what a page that was opened from another review sends to the port that is now this one's."""
-        if request.headers.get("x-review", store.about.get("id")) != store.about.get("id"):
-            raise HTTPException(412, "another review is served here now. Open the link that the terminal shows.")
+        _must_be(store, request.headers.get("x-review", store.about.get("id")))
 
     ours = [Depends(same_review)]
 

@@ -70,10 +70,17 @@ def create_store(
             file.executemany("INSERT INTO classes VALUES (?, ?)", enumerate(classes))
             known = {**about, "id": uuid.uuid4().hex}  # a page never sends its actions to another review
             file.executemany("INSERT INTO meta VALUES (?, ?)", [(k, json.dumps(v)) for k, v in known.items()])
-            return sum(
+            count = sum(
                 _insert(file, number, place, image)
                 for number, (place, image) in enumerate(zip(places, images, strict=True), start=1)
             )
+            for end in (
+                "-wal",
+                "-shm",
+                "-journal",
+            ):  # of a store that was deleted: SQLite would replay them into this one
+                path.with_name(path.name + end).unlink(missing_ok=True)
+            return count
     except (OSError, sqlite3.OperationalError) as error:
         why = getattr(error, "strerror", None) or error
         raise DataError(f"{path}: cannot be written ({why}). Give another file with --store.") from None

@@ -42,6 +42,9 @@ export async function call(path, body) {
   return found;
 }
 
+// The address of a picture names its review: browsers keep pictures for a year, and another review may have this port then.
+export const picture = (path) => `${path}?of=${review}`;
+
 // Versions
 
 export function saw(image, version) {
