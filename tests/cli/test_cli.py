@@ -17,6 +17,9 @@ from deep_patch_learning.data.truth import read_truth
 from deep_patch_learning.evaluation.classification import classification_report
 from deep_patch_learning.evaluation.discovery import corloc
 from deep_patch_learning.patches import generator
+from deep_patch_learning.patches.cache import PatchCache
+from deep_patch_learning.recipe.build import recipe_patches
+from deep_patch_learning.recipe.recipe import Recipe
 from deep_patch_learning.runs.folder import RunFolder
 
 DPL = [sys.executable, "-m", "deep_patch_learning"]
@@ -255,6 +258,31 @@ def test_a_self_training_round_learns_from_the_boxes_of_a_run(trained: Path, sma
         failed = dpl(*words[:-1], tmp_path / "third", *changed, expect=2)
         assert word in " ".join(failed.stderr.split())
         assert not (tmp_path / "third").exists()
+
+
+@pytest.mark.parametrize("source", ["recipe", "model"])
+def test_patches_made_before_are_found_by_a_training_and_by_a_run(
+    trained: Path, small_world: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, source: str
+) -> None:
+    monkeypatch.setenv("DPL_CACHE", str(tmp_path / "cache"))
+    made = {"recipe": Recipe.of("world"), "model": Recipe.load(RunFolder(trained).config)}[source]
+    paths = read_tags(small_world).paths[:5]
+    asked = ("--recipe", "world") if source == "recipe" else ("--model", trained)
+    figures = last_json(dpl("patches", small_world, *asked, "--limit", 5, "--json"))
+    report = PatchCache(None, recipe_patches(made)).fill(paths)
+    assert (report.made, report.found) == (0, 5)
+    alone = last_json(dpl("patches", small_world, "--limit", 5, "--json"))
+    assert alone["boxes"] != figures["boxes"]  # `dpl patches` alone makes others, to measure recall
+
+
+def test_patches_of_two_sources_are_refused(trained: Path, small_world: Path, tmp_path: Path) -> None:
+    for words in (
+        ("--recipe", "fast", "--model", trained),
+        ("--recipe", "fast", "--method", "edge-boxes"),
+        ("--model", trained, "--mode", "quality"),
+    ):
+        assert "Give one of them" in " ".join(dpl("patches", small_world, *words, expect=2).stderr.split())
+    assert "no such run" in dpl("patches", small_world, "--model", tmp_path / "none", expect=2).stderr
 
 
 def test_patches(small_world: Path) -> None:

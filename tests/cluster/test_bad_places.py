@@ -2,11 +2,14 @@
 
 import http.server
 import io
+import json
 import os
+import re
 import socket
 import subprocess
 import sys
 import threading
+import time
 from collections.abc import Iterator
 from functools import partial
 from pathlib import Path
@@ -15,9 +18,10 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from deep_patch_learning.cluster.folder import PartsFolder
+from deep_patch_learning.cluster import places
+from deep_patch_learning.cluster.folder import ChangedError, PartsFolder
 from deep_patch_learning.cluster.parts import items_of, read_parts
-from deep_patch_learning.cluster.places import UnreachableError, content_of
+from deep_patch_learning.cluster.places import UnreachableError, content_of, opened, version_of
 from deep_patch_learning.commands.label import label
 from deep_patch_learning.commands.patches import patches
 from deep_patch_learning.common.errors import DataError, RunError, SettingError
@@ -93,10 +97,30 @@ def test_two_commands_do_not_fill_one_folder(tmp_path: Path) -> None:
 def test_changed_data_is_noticed(tmp_path: Path) -> None:
     folder = PartsFolder(tmp_path / "out")
     folder.begin({"what": "labels"})
-    (folder.done / "part-00000.json").write_text('{"digest": "before", "part": "part-00000"}')
+    facts = {"part": "part-00000", "digest": "before", "source": "a.jpg and the next 3", "broken": []}
+    (folder.done / "part-00000.json").write_text(json.dumps(facts))
     assert folder.finished("part-00000", "before") is not None
-    with pytest.raises(RunError, match="the data set has changed since"):
+    with pytest.raises(ChangedError, match=r"other images or tags than a.jpg and the next 3: the data set has changed"):
         folder.finished("part-00000", "now")
+
+
+@pytest.mark.parametrize("content", ["", "{}", "[]", '{"digest": 3}', "\udcff", "[" * 100_000])
+def test_a_tampered_note_of_a_part_is_named(tmp_path: Path, content: str) -> None:
+    folder = PartsFolder(tmp_path / "out")
+    folder.begin({"what": "labels"})
+    note = folder.done / "part-00000.json"
+    note.write_text(content, errors="surrogateescape")
+    with pytest.raises(RunError, match=rf"{note}: is damaged \(.+\)\. Remove it, and repeat the command\."):
+        folder.finished("part-00000", "now")
+
+
+def test_a_shard_that_was_written_again_is_another_one(shards: Path) -> None:
+    shard = shards / "000.tar"
+    before, size = version_of(str(shard)), shard.stat().st_size
+    time.sleep(0.02)
+    shard.write_bytes(shard.read_bytes())
+    assert shard.stat().st_size == size
+    assert version_of(str(shard)) != before
 
 
 def test_a_missing_shard_is_named(shards: Path, tmp_path: Path) -> None:
@@ -207,3 +231,74 @@ def test_missing_credentials_for_s3_are_one_line(
     assert "no credentials that may read it" in said
     assert "AWS_ACCESS_KEY_ID" in said
     assert not (tmp_path / "out").exists()
+
+
+class RangesHandler(http.server.SimpleHTTPRequestHandler):
+    """Answers ranges, as stores do, and breaks off every second answer in its middle."""
+
+    answers = 0
+    broken = 0
+    silent = False
+
+    def do_GET(self) -> None:
+        kind = type(self)
+        content = Path(self.translate_path(self.path)).read_bytes()
+        start, end = 0, len(content)
+        found = re.fullmatch(r"bytes=(\d+)-(\d*)", self.headers.get("Range", ""))
+        if found:
+            start, end = int(found[1]), min(int(found[2] or end) + 1, end)
+        kind.answers += 1
+        if kind.silent:
+            self.send_error(503)
+            return
+        self.send_response(206 if found else 200)
+        self.send_header("Accept-Ranges", "bytes")
+        self.send_header("Content-Length", str(end - start))
+        self.send_header("ETag", f'"{hash(content)}"')
+        if found:
+            self.send_header("Content-Range", f"bytes {start}-{end - 1}/{len(content)}")
+        self.end_headers()
+        if kind.answers % 2:
+            self.wfile.write(content[start:end])
+        else:
+            kind.broken += 1
+            self.wfile.write(content[start : (start + end) // 2])
+            self.close_connection = True
+
+    def log_message(self, *_: object) -> None:
+        pass
+
+
+@pytest.fixture
+def ranges(shards: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[tuple[str, type[RangesHandler]]]:
+    """A web server with the shards that breaks off answers, and its handler."""
+    pytest.importorskip("fsspec")
+    pytest.importorskip("aiohttp")
+    monkeypatch.setattr(places, "PAUSE", 0.0)
+    handler = type("Handler", (RangesHandler,), {})
+    served = http.server.ThreadingHTTPServer(("127.0.0.1", 0), partial(handler, directory=str(shards)))
+    threading.Thread(target=served.serve_forever, daemon=True).start()
+    yield f"http://127.0.0.1:{served.server_port}", handler
+    served.shutdown()
+
+
+def test_a_connection_that_breaks_loses_nothing_of_a_shard(
+    ranges: tuple[str, type[RangesHandler]], shards: Path
+) -> None:
+    address, handler = ranges
+    place = f"{address}/000.tar"
+    with opened(place) as file:
+        assert file.read() == (shards / "000.tar").read_bytes()
+    with opened(place) as file:
+        far = [(one.name, one.content, one.present) for one in samples_of(file, place)]
+    with (shards / "000.tar").open("rb") as file:
+        assert far == [(one.name, one.content, one.present) for one in samples_of(file, place)]
+    assert handler.broken > 0
+
+
+def test_a_store_that_stops_to_answer_is_named(ranges: tuple[str, type[RangesHandler]]) -> None:
+    address, handler = ranges
+    handler.silent = True
+    with pytest.raises(UnreachableError, match=r"000.tar: cannot be reached"), opened(f"{address}/000.tar") as file:
+        file.read()
+    assert handler.answers >= places.TRIES

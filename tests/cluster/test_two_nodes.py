@@ -211,3 +211,17 @@ def test_patches_of_a_cluster_are_read_by_one_machine(
     again = patches(many, method="edge-boxes", engine="ray", shard_images=32)
     assert again["images_done_now"] == 0
     assert again["boxes"] == figures["boxes"]
+
+
+def test_patches_of_changed_images_are_made_again(
+    two_nodes: object, shards: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("DPL_CACHE", str(tmp_path / "cache"))
+    how: dict[str, Any] = {"method": "edge-boxes", "engine": "ray"}
+    assert patches(shards, **how)["images_done_now"] == 24
+    (shards / "001.tar").write_bytes((shards / "002.tar").read_bytes())
+    (left,) = [folder for folder in (tmp_path / "cache").rglob("*") if list(folder.glob("part-*.patches"))]
+    (left / ".part-x.patches.99999999.dpl-part").write_bytes(b"half")  # of a worker that was killed
+    assert patches(shards, **how)["images_done_now"] == 8
+    assert not list(left.glob(".*"))
+    assert patches(shards, **how)["images_done_now"] == 0

@@ -34,6 +34,7 @@ from deep_patch_learning.cli.options import (
     Limit,
     Patches,
     PatchMethod,
+    RecipeName,
     Run,
     RunOrShipped,
     Runtime,
@@ -425,7 +426,9 @@ def report(
     print(command(run, data=data, split=split, out=out, reviewed=reviewed, **work))
 
 
-@app.command(epilog=example("dpl patches VOC2007 --split val", "dpl patches photos.csv --method edge-boxes --json"))
+@app.command(
+    epilog=example("dpl patches VOC2007 --split val", "dpl patches photos.csv --recipe best    # before a training")
+)
 def patches(
     data: DataOrUri,
     method: Annotated[
@@ -436,6 +439,12 @@ def patches(
         ),
     ] = "selective-search",
     mode: Annotated[SearchMode, typer.Option(help="The mode of Selective Search.")] = SearchMode.FAST,
+    recipe: Annotated[
+        RecipeName | None, typer.Option(help="The patches that a training with this recipe uses.", show_default="none")
+    ] = None,
+    model: Annotated[
+        Path | None, typer.Option(help="The patches that the run in this folder uses.", show_default="none")
+    ] = None,
     fresh: Annotated[bool, typer.Option(help="Ignore the cache.")] = False,
     as_json: Json = False,
     split: Split = None,
@@ -449,10 +458,10 @@ def patches(
     from deep_patch_learning.commands.patches import patches as command
     from deep_patch_learning.commands.patches import show
 
-    how: Any = {"method": method, "mode": mode, "fresh": fresh}
+    how: Any = {"method": method, "mode": mode, "recipe": recipe, "model": model, "fresh": fresh}
     how |= {"engine": engine, "address": address, "shard_images": shard_images}
     figures = command(data, split=split, limit=limit, workers=workers, **how)
-    show(figures, method)
+    show(figures, str(recipe or model or method))
     if as_json:
         print_json(figures)
 

@@ -11,12 +11,26 @@ import json
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, TypedDict
 
-from deep_patch_learning.common.atomic_files import write_whole
+from deep_patch_learning.common.atomic_files import read_json, sweep, write_whole, written_whole
 from deep_patch_learning.common.errors import DataError, RunError
 
 KIND = "deep_patch_learning.parts/1"
+AGAIN = "Remove it, and repeat the command."
+
+
+class PartFacts(TypedDict):
+    """The schema of done/part-00000.json: what is known of any part."""
+
+    part: str
+    digest: str
+    source: str
+    broken: list[dict[str, str]]
+
+
+class ChangedError(RunError):
+    """A part that was made of other images or tags than it has now."""
 
 
 class PartsFolder:
@@ -44,7 +58,7 @@ class PartsFolder:
         self.check()
         if not self.about.is_file():
             return
-        before, wanted = _read(self.about), {"kind": KIND, **about}
+        before, wanted = read_json(self.about, dict[str, Any], RunError, AGAIN), {"kind": KIND, **about}
         changed = [
             f"{key} was {_short(before.get(key))}, now {_short(wanted.get(key))}"
             for key in {**before, **wanted}
@@ -84,37 +98,34 @@ class PartsFolder:
                 raise RunError(f"{self.folder}: another process fills it. Wait for it, or stop it.") from None
             yield
 
-    def finished(self, part: str, digest: str) -> dict[str, Any] | None:
-        """Return what is known of a part that is done, or None; `RunError` where it was done of other data."""
+    def finished(self, part: str, digest: str, schema: Any = PartFacts) -> dict[str, Any] | None:
+        """Return what is known of a part that is done, or None; `ChangedError` where it was done of other data."""
         try:
-            found = _read(self.done / f"{part}.json")
+            found = read_json(self.done / f"{part}.json", schema, RunError, AGAIN)
         except FileNotFoundError:
             return None
         result = self.shards / found["file"] if found.get("file") else None
         if result is not None and (not result.is_file() or result.stat().st_size != found["bytes"]):
             return None  # removed or cut since: made again
         if found["digest"] != digest:
-            raise RunError(
-                f"{self.folder}: {part} was made of other images or tags than {found.get('source', 'it names now')}: the data "
-                "set has changed since. Restore it, or give a new folder with --out."
+            raise ChangedError(
+                f"{self.folder}: {part} was made of other images or tags than {found['source']}: the data set has changed "
+                "since. Restore it, or give a new folder with --out."
             )
         return found
 
     def sweep(self) -> None:
-        """Remove what a worker that died has left half-written."""
-        for folder in (self.shards, self.done):
-            for path in folder.glob(".*.part"):
-                path.unlink(missing_ok=True)
+        """Remove what a process that died has left half-written."""
+        for folder in (self.folder, self.shards, self.done):
+            sweep(folder)
 
     def close(self, index: Mapping[str, Any], broken: Iterator[Mapping[str, str]]) -> int:
         """Write the lists that end a run and return the number of broken images."""
         count = 0
-        part = self.broken.with_name(f".{self.broken.name}.part")
-        with part.open("w", encoding="utf-8") as file:
+        with written_whole(self.broken) as partial, partial.open("w", encoding="utf-8") as file:
             for one in broken:
                 file.write(json.dumps(one) + "\n")
                 count += 1
-        part.replace(self.broken)
         write_whole(self.index, json.dumps({**index, "broken": count}, indent=1) + "\n")
         return count
 
@@ -122,13 +133,3 @@ class PartsFolder:
 def _short(value: Any) -> str:
     text = json.dumps(value)
     return text if len(text) <= 80 else f"{text[:77]}..."
-
-
-def _read(path: Path) -> dict[str, Any]:
-    try:
-        found = json.loads(path.read_text(encoding="utf-8"))
-    except ValueError as error:
-        raise RunError(f"{path}: is damaged ({error}). Remove it, and repeat the command.") from None
-    if not isinstance(found, dict):
-        raise RunError(f"{path}: is damaged. Remove it, and repeat the command.")
-    return found

@@ -15,8 +15,8 @@ from pathlib import Path
 
 import numpy as np
 
-from deep_patch_learning.cluster.places import content_of, fetched, listed, opened, size_of, unreachable
-from deep_patch_learning.common.errors import DataError, DplError, did_you_mean
+from deep_patch_learning.cluster.places import content_of, fetched, listed, opened, unreachable, version_of
+from deep_patch_learning.common.errors import DataError, did_you_mean
 from deep_patch_learning.data.dataset import ABSENT, PRESENT, UNKNOWN, TaggedImages, limited
 from deep_patch_learning.data.readers.read import read_table, recognise
 from deep_patch_learning.data.readers.table import is_uri, to_images
@@ -29,7 +29,8 @@ PART_IMAGES = 250  # rows of a table in a part if nothing else is asked for
 class Part:
     """One part of a data set: rows of a table (names, places and labels), or a shard.
 
-    `digest` identifies its images, not their tags. `images` is how many there are, None where only reading tells.
+    `digest` identifies its images: those of a table by names and places, without their tags; a shard by its name and version.
+    `images` is how many there are, None where only reading tells.
     """
 
     number: int
@@ -86,7 +87,7 @@ class Parts:
         """Return one part."""
         if self.table is None:
             shard = self.shards[number]
-            return Part(number, _digest(shard.rpartition("/")[2], str(size_of(shard))), None, shard)
+            return Part(number, _digest(shard.rpartition("/")[2], version_of(shard)), None, shard)
         rows = slice(number * self.part_images, (number + 1) * self.part_images)
         names, places = self.table.names[rows], tuple(self.places[rows])
         digest = _digest(*names, *places)
@@ -156,7 +157,7 @@ def _shards(data: str) -> list[str] | None:
             beside = [path.name for path in shard_files(Path(file).parent)]
             hint = did_you_mean(Path(file).name, beside) if beside else ""
             raise DataError(f"{file}: there is no such shard.{hint} Copy it there, or leave it out.")
-    size_of(found[0])  # says at once what is wrong with a place that is far away
+    version_of(found[0])  # says at once what is wrong with a place that is far away
     return found
 
 
@@ -194,6 +195,8 @@ def items_of(part: Part, classes: Sequence[str]) -> Iterator[Item]:
 def _content(place: str) -> bytes | DataError:
     try:
         return content_of(place)
+    except DataError as error:
+        return error
     except FileNotFoundError:
         return DataError(f"{place}: there is no such image. Check the path, or remove it from the tags.")
     except OSError as error:
@@ -207,7 +210,7 @@ def _items_of_shard(shard: str, classes: Sequence[str]) -> Iterator[Item]:
     seen: set[str] = set()
     try:
         with opened(shard) as file:
-            for sample in samples_of(file, shard):
+            for sample in samples_of(file, shard, tagged=bool(classes)):
                 if sample.name in seen:
                     raise DataError(
                         f"{shard}: the image '{sample.name}' is there twice. Give each image a name of its own."
@@ -224,7 +227,5 @@ def _items_of_shard(shard: str, classes: Sequence[str]) -> Iterator[Item]:
                 yield Item(sample.name, sample.place, states, sample.content)
     except FileNotFoundError:
         raise DataError(f"{shard}: there is no such shard. Copy it there, or leave it out.") from None
-    except DplError:
-        raise
     except OSError as error:
         raise unreachable(shard, error) from None

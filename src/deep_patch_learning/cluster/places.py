@@ -1,18 +1,23 @@
 """Where data lies: local paths and URIs that fsspec opens (s3, gs, https, ...), and the errors of what cannot be read."""
 
 import glob
+import io
 import tempfile
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import Any, BinaryIO, TypeVar, cast
 
 from deep_patch_learning.common.errors import DataError, DplError
+from deep_patch_learning.data.images import open_image
 from deep_patch_learning.data.readers.table import is_uri
+
+Answer = TypeVar("Answer")
 
 TRIES = 3  # of a file that is far away
 PAUSE = 1.0  # seconds before the second try, twice as long before the third
+VERSIONS = ("ETag", "etag", "LastModified", "last_modified", "Last-Modified", "mtime", "updated")  # in a store's words
 _INSTALL = {
     "s3": "s3fs",
     "s3a": "s3fs",
@@ -40,43 +45,106 @@ class UnreachableError(DplError):
 
 @contextmanager
 def opened(place: str) -> Iterator[BinaryIO]:
-    """Yield a file opened for reading. A missing one raises FileNotFoundError, other errors are those of its store."""
-    if not is_uri(place):
-        with Path(place).open("rb") as file:
-            yield file
-        return
-    with _file_system(place).open(place, "rb") as file:
+    """Yield a file opened for reading; a missing one raises FileNotFoundError.
+
+    One that is far away is asked for up to three times, and raises `UnreachableError`, whenever it is read.
+    """
+    with Path(place).open("rb") if not is_uri(place) else cast(BinaryIO, _FarFile(place)) as file:
         yield file
 
 
+class _FarFile(io.RawIOBase):
+    """A file that fsspec reads. After an error it is opened anew: what broke may go on elsewhere than where it was."""
+
+    def __init__(self, place: str) -> None:
+        self._place, self._at = place, 0
+        self._file: Any = None  # of fsspec; None before the first question and after an error
+        self.seek(0)
+
+    def readable(self) -> bool:
+        """Return True, which Parquet asks for."""
+        return True
+
+    def seekable(self) -> bool:
+        """Return True, which Parquet asks for."""
+        return True
+
+    def read(self, size: int = -1) -> bytes:
+        """Return the next bytes, or all."""
+        return self._ask(lambda file: file.read(size))
+
+    def seek(self, offset: int, whence: int = io.SEEK_SET) -> int:
+        """Return the new place in the file."""
+        self._ask(lambda file: file.seek(offset, whence))
+        return self._at
+
+    def close(self) -> None:
+        """Close the file."""
+        if self._file is not None:
+            self._file.close()
+        super().close()
+
+    def _ask(self, question: Callable[[Any], Answer]) -> Answer:
+        def once() -> Answer:
+            try:
+                if self._file is None:
+                    self._file = _file_system(self._place).open(self._place, "rb")
+                    self._file.seek(self._at)
+                answer = question(self._file)
+                self._at = self._file.tell()
+            except Exception:
+                self._file = None
+                raise
+            return answer
+
+        return _asked(self._place, once)
+
+
 def content_of(place: str) -> bytes:
-    """Return the content of a file; one that is far away is asked for up to three times."""
+    """Return the content of a file, which may be in a local shard; one that is far away is asked for up to three times."""
     if not is_uri(place):
-        return Path(place).read_bytes()
+        with open_image(Path(place)) as file:
+            return file.read()
+    return _asked(place, lambda: _file_system(place).cat_file(place))
+
+
+def _asked(place: str, question: Callable[[], Answer]) -> Answer:
+    """Return what a place far away answers, asked up to three times. A missing file raises FileNotFoundError."""
     for attempt in range(TRIES):
         try:
-            return _file_system(place).cat_file(place)
-        except (FileNotFoundError, DplError):
+            return question()
+        except DplError:
             raise
         except Exception as error:  # each store has its own kinds of errors
+            if isinstance(error, FileNotFoundError) and not _is_of_network(error.__cause__):
+                raise
             if attempt == TRIES - 1 or _wants_credentials(error):
                 raise unreachable(place, error) from None
             time.sleep(PAUSE * 2**attempt)
     raise AssertionError("there is at least one try")
 
 
-def size_of(place: str) -> int:
-    """Return the bytes of a file; a place that does not answer raises a `DplError`."""
+def _is_of_network(cause: BaseException | None) -> bool:
+    """Return whether a file is missing only because its server did not answer: fsspec calls it missing then too."""
+    return type(cause).__module__.startswith("aiohttp") and getattr(cause, "status", 0) not in (404, 410)
+
+
+def version_of(place: str) -> str:
+    """Return what changes whenever a shard is written: its size, and its time or what its store says of its content.
+
+    A place that does not answer raises a `DplError`.
+    """
     try:
         if not is_uri(place):
-            return Path(place).stat().st_size
-        return int(_file_system(place).info(place)["size"] or 0)
+            found = Path(place).stat()
+            return f"{found.st_size} {found.st_mtime_ns}"
+        about = _asked(place, lambda: _file_system(place).info(place))
     except FileNotFoundError:
         raise DataError(f"{place}: there is no such shard. Check its name, or copy it there again.") from None
-    except DplError:
-        raise
-    except Exception as error:
+    except OSError as error:
         raise unreachable(place, error) from None
+    version = next((about[key] for key in VERSIONS if about.get(key)), "")
+    return f"{about.get('size') or 0} {version}"
 
 
 def listed(pattern: str) -> list[str]:

@@ -2,7 +2,7 @@
 
 import time
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from deep_patch_learning.cluster.engine import Engine
@@ -56,16 +56,18 @@ def run_parts(job: Job, parts: Parts, about: Mapping[str, Any], asked: Asked, de
     """
     job.out.must_fit(about)
     tally = Tally(parts=len(parts), found=len(parts))
-    if all(job.out.finished(part.name, job.digest(part)) is not None for part in parts):
+    if all(job.finished(part) is not None for part in parts):
         return tally
     with connected(asked.address, asked.workers) as cluster:
         pool = worker_pool(cluster, asked.workers, asked.device)
         job.out.begin(about)
         with job.out.locked():
-            job.out.sweep()
-            left = [part.number for part in parts if job.out.finished(part.name, job.digest(part)) is None]
+            job.sweep()
+            left = [part.number for part in parts if job.finished(part) is None]
             tally.found = len(parts) - len(left)
+            pool = replace(pool, workers=min(pool.workers, len(left)))
             _run(Engine(cluster, pool, job), parts, left, tally, description)
+            job.sweep()  # of the workers that were replaced
     return tally
 
 
@@ -110,7 +112,7 @@ def _run(engine: Engine, parts: Parts, left: list[int], tally: Tally, descriptio
 def facts_of(job: Job, parts: Parts) -> Iterator[dict[str, Any]]:
     """Yield what is known of each part, in order; one that is missing raises `RunError`."""
     for part in parts:
-        found = job.out.finished(part.name, job.digest(part))
+        found = job.finished(part)
         if found is None:
             raise RunError(f"{job.out.folder}: {part.name} is not there. Repeat the command.")
         yield found

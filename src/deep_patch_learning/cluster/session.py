@@ -17,11 +17,12 @@ PATIENCE = 5.0  # seconds that an address has to answer
 
 @dataclass(frozen=True)
 class Cluster:
-    """What the cluster has: Ray, its cores and its GPUs."""
+    """What the cluster has: Ray, its cores, its GPUs, and the cores for each GPU on the node that has the fewest."""
 
     ray: Any
     cores: int
     gpus: int
+    cores_per_gpu: int = 0
 
 
 @dataclass(frozen=True)
@@ -91,7 +92,9 @@ def _must_listen(address: str) -> None:
 
 def _cluster(ray: Any) -> Cluster:
     there = ray.cluster_resources()
-    return Cluster(ray, int(there.get("CPU", 0)), int(there.get("GPU", 0)))
+    nodes = [node["Resources"] for node in ray.nodes() if node["Alive"] and node["Resources"].get("GPU", 0) >= 1]
+    per_gpu = min((int(node.get("CPU", 0) // node["GPU"]) for node in nodes), default=0)
+    return Cluster(ray, int(there.get("CPU", 0)), int(there.get("GPU", 0)), per_gpu)
 
 
 def worker_pool(cluster: Cluster, workers: int | None, device: str = "cpu") -> WorkerPool:
@@ -106,4 +109,4 @@ def worker_pool(cluster: Cluster, workers: int | None, device: str = "cpu") -> W
         kind = "GPUs" if gpus else "cores"
         raise SettingError(f"--workers {workers}: the cluster has {most} {kind}. Ask for fewer, or add nodes.")
     count = workers or most
-    return WorkerPool(count, max(1, min(cluster.cores // most, 16)) if gpus else 1, 1 if gpus else 0)
+    return WorkerPool(count, max(1, min(cluster.cores_per_gpu, 16)) if gpus else 1, 1 if gpus else 0)

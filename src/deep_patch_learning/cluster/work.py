@@ -8,13 +8,13 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar, TypedDict
 
 import numpy as np
 
-from deep_patch_learning.cluster.folder import PartsFolder
+from deep_patch_learning.cluster.folder import ChangedError, PartFacts, PartsFolder
 from deep_patch_learning.cluster.parts import Item, Part, items_of
-from deep_patch_learning.common.atomic_files import write_whole, written_whole
+from deep_patch_learning.common.atomic_files import sweep, write_whole, written_whole
 from deep_patch_learning.common.devices import give_back_memory
 from deep_patch_learning.common.errors import DataError, DplError
 from deep_patch_learning.data.images import decode_image, single_threaded_opencv
@@ -23,6 +23,7 @@ from deep_patch_learning.inference.scoring import ImageInput
 from deep_patch_learning.labels.coco import coco_content
 from deep_patch_learning.labels.parquet import encoded
 from deep_patch_learning.labels.select import LabelledImage, LabelRule, LabelSet, label_image, summary
+from deep_patch_learning.patches.cache import cache_folder
 from deep_patch_learning.patches.cache_files import digest_of_content, pack_record, read_record, records
 from deep_patch_learning.patches.generator import PatchGenerator, ProposalFile
 
@@ -49,10 +50,44 @@ class Failed:
     why: str
 
 
+class ClassFacts(TypedDict):
+    """What is known of a class in a part with labels."""
+
+    tagged: int
+    boxes: int
+    parts: int
+    abstained: int
+    mean_score: float | None
+
+
+class LabelFacts(PartFacts):
+    """The schema of what is known of a part with labels."""
+
+    file: str
+    bytes: int
+    images: int
+    images_without_boxes: int
+    boxes: int
+    parts: int
+    tagged: int
+    abstained: int
+    per_class: dict[str, ClassFacts]
+    left_out: list[str]
+
+
+class PatchFacts(PartFacts):
+    """The schema of what is known of a part with patches."""
+
+    images: int
+    boxes: int
+    patch_seconds: float
+
+
 class Job(ABC):
-    """What is done with each part. `out` is a folder that all workers share."""
+    """What is done with each part. `out` is a folder that all workers share, `schema` that of what is known of a part."""
 
     out: PartsFolder
+    schema: ClassVar[type]
 
     @abstractmethod
     def begin(self) -> None:
@@ -65,6 +100,14 @@ class Job(ABC):
     def digest(self, part: Part) -> str:
         """Return what identifies the input of a part."""
         return part.digest
+
+    def finished(self, part: Part) -> dict[str, Any] | None:
+        """Return what is known of a part that is done, or None; `ChangedError` where it was done of other data."""
+        return self.out.finished(part.name, self.digest(part), self.schema)
+
+    def sweep(self) -> None:
+        """Remove what a worker that died has left half-written."""
+        self.out.sweep()
 
     def work(self, part: Part, tell: Tell) -> Done | Failed:
         """Do a part, and note that it is done."""
@@ -98,6 +141,7 @@ class LabelJob(Job):
     split: str
     cache: Path
     classes: tuple[str, ...]
+    schema: ClassVar[type] = LabelFacts
     _model: Any = field(default=None, repr=False)
 
     def begin(self) -> None:
@@ -180,10 +224,23 @@ class PatchJob(Job):
     out: PartsFolder
     generator: PatchGenerator
     cache: Path
+    schema: ClassVar[type] = PatchFacts
 
     def begin(self) -> None:
         """Let the generator compile its code."""
         self.generator(np.random.default_rng(0).integers(0, 256, (64, 64, 3), np.uint8))
+
+    def finished(self, part: Part) -> dict[str, Any] | None:
+        """Return what is known of a part that is done, or None; one of other images is made again."""
+        try:
+            return super().finished(part)
+        except ChangedError:
+            return None
+
+    def sweep(self) -> None:
+        """Remove what a worker that died has left half-written, also in the cache."""
+        super().sweep()
+        sweep(cache_folder(self.cache, self.generator))
 
     def facts(self, part: Part, tell: Tell) -> dict[str, Any]:
         """Write the patches of a part."""
@@ -222,8 +279,6 @@ def pixels_of_item(item: Item) -> np.ndarray:
 
 def part_file(cache: Path, generator: PatchGenerator, part: Part) -> Path:
     """Return the file in the patch cache that holds the patches of a part."""
-    from deep_patch_learning.patches.cache import cache_folder
-
     return cache_folder(cache, generator) / f"part-{part.digest}.patches"
 
 

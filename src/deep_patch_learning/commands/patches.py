@@ -17,25 +17,30 @@ from deep_patch_learning.evaluation.patch_recall import measure
 from deep_patch_learning.patches import generator
 from deep_patch_learning.patches.generator import PatchGenerator, is_file
 from deep_patch_learning.patches.proposals import read_proposals
-from deep_patch_learning.recipe.build import selective_search
+from deep_patch_learning.recipe.build import recipe_patches, selective_search
+from deep_patch_learning.recipe.recipe import Recipe
+from deep_patch_learning.runs.folder import RunFolder
 
 
 class PatchWork(Work, total=False):
-    """How patches are made: `Work`, and the engine as in `LabelOptions`."""
+    """How patches are made: `Work`, whose patches they are if not those of a method, and the engine as in `LabelOptions`."""
 
+    recipe: str | None
+    model: str | Path | None
     engine: str
     address: str | None
     shard_images: int | None
 
 
+METHOD = ("selective-search", "fast")  # and its mode
 RECALLS = ("recall_50", "recall_70", "mean_best_overlap")
 
 
 def patches(
     data: str | Path,
     *,
-    method: str = "selective-search",
-    mode: str = "fast",
+    method: str = METHOD[0],
+    mode: str = METHOD[1],
     split: str | None = None,
     fresh: bool = False,
     **work: Unpack[PatchWork],
@@ -44,11 +49,12 @@ def patches(
 
     `boxes` is their mean number per image, `seconds_per_image` the time on one core; where `data` has boxes, `recall_50`,
     `recall_70` and `mean_best_overlap`, from 0 to 1. `method` is selective-search, edge-boxes, sliding-window, or a proposal
-    file (.mat, .pkl, .npz); `mode` of Selective Search is fast, quality or original. `fresh` ignores the cache. For `work` see
-    `PatchWork`: limit, workers, engine, address, shard_images.
+    file (.mat, .pkl, .npz); `mode` of Selective Search is fast, quality or original. With `recipe`, a name, they are those that
+    a training with it uses, with `model`, a run folder, those of the run: to fill the cache before a training or labels. `fresh`
+    ignores the cache. For `work` see `PatchWork`: limit, workers, recipe, model, engine, address, shard_images.
     """
     check_options(work, PatchWork, "patches")
-    made = _generator_or_proposals(method, mode)
+    made = _generator_or_proposals(method, mode, work.get("recipe"), work.get("model"))
     if is_ray(work.get("engine", "local"), work.get("address"), work.get("shard_images")):
         return _patches_on_ray(data, made, split, fresh, work)
     images = limited(read_tags(Path(data), split), work.get("limit"))
@@ -72,11 +78,26 @@ def _patches_on_ray(
     return patches_on_ray(parts, made, Asked(work.get("address"), work.get("workers"), "cpu"), fresh)
 
 
-def _generator_or_proposals(method: str, mode: str) -> PatchGenerator | dict[str, np.ndarray]:
-    """Return the patch generator of this name, or the boxes by image name of a proposal file."""
-    if is_file(method):
-        return read_proposals(Path(method))
-    return selective_search(mode, min_side=8) if method == "selective-search" else generator(method)
+def _generator_or_proposals(
+    method: str, mode: str, recipe: str | None, model: str | Path | None
+) -> PatchGenerator | dict[str, np.ndarray]:
+    """Return the patch generator of a recipe, a run or this name, or the boxes by image name of a proposal file."""
+    if recipe is None and model is None:
+        if is_file(method):
+            return read_proposals(Path(method))
+        return selective_search(mode, min_side=8) if method == "selective-search" else generator(method)
+    if (method, mode) != METHOD or (recipe is not None and model is not None):
+        raise SettingError(
+            "--recipe, --model and --method (with --mode) each say which patches to make. Give one of them."
+        )
+    chosen = _recipe_of(model) if model is not None else Recipe.of(str(recipe))
+    return read_proposals(Path(chosen.data.patches)) if is_file(chosen.data.patches) else recipe_patches(chosen)
+
+
+def _recipe_of(run: str | Path) -> Recipe:
+    folder = RunFolder(run)
+    folder.must_exist()
+    return Recipe.load(folder.config)
 
 
 def _proposals_of(proposals: dict[str, np.ndarray], images: TaggedImages) -> list[np.ndarray]:
