@@ -5,13 +5,15 @@ table. `samples_of` reads a shard from its start to its end, from wherever it is
 
 In a tar, files that share a name up to the first dot of its last part are one sample: one of them is the image, and `.json` with
 the keys `tags` and `unknown`, or `.txt` or `.cls` with `dog;sofa`, holds its tags. A table has the columns `image` (bytes, or a
-struct with `bytes`), and if wanted `name`, `tags` and `unknown` (lists of strings).
+struct with `bytes`), and if wanted `name`, `tags` and `unknown` (lists of strings). One of Hugging Face has its tags as
+`data/arrow.py` reads them.
 """
 
 import json
 import tarfile
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
+from itertools import repeat
 from pathlib import Path, PurePosixPath
 from typing import Any, BinaryIO
 
@@ -54,10 +56,13 @@ def shard_files(folder: Path) -> list[Path]:
     return sorted(path for path in folder.iterdir() if is_shard(path) and not path.name.startswith("."))
 
 
-def samples_of(file: BinaryIO, shard: str) -> Iterator[ShardSample]:
-    """Yield the images of an opened shard in their order; a damaged one raises `DataError` where the damage begins."""
+def samples_of(file: BinaryIO, shard: str, tagged: bool = True) -> Iterator[ShardSample]:
+    """Yield the images of an opened shard in their order; a damaged one raises `DataError` where the damage begins.
+
+    Unless `tagged`, the tags of a table are not read; it need not have any.
+    """
     stem = PurePosixPath(shard).name
-    yield from (_of_tar if shard.lower().endswith(TAR) else _of_table)(file, shard, stem)
+    yield from _of_tar(file, shard, stem) if shard.lower().endswith(TAR) else _of_table(file, shard, stem, tagged)
 
 
 def tags_of(suffix: str, content: bytes, place: str) -> tuple[tuple[str, ...], tuple[str, ...]]:
@@ -116,6 +121,7 @@ def _sample(held: dict[str, tuple[str, bytes]], shard: str, stem: str) -> Iterat
     yield ShardSample(f"{stem}/{name}", f"{shard}/{name}", content, *tags)
 
 
+Tags = tuple[tuple[str, ...], tuple[str, ...]]  # present and unknown
 Tagged = tuple[str, tuple[str, ...], tuple[str, ...]]  # the name in the shard, present and unknown tags
 
 
@@ -141,46 +147,43 @@ def tags_in_tar(shard: Path) -> Iterator[Tagged]:
 def tags_in_table(shard: Path) -> Iterator[Tagged]:
     """Yield the row numbers of a local table with the tags of each; the images are not read."""
     with shard.open("rb") as file:
-        table = open_table(file, str(shard))
-        if features_of(table.schema_arrow):  # of Hugging Face, with numbers for classes
-            schema = table.schema_arrow
-            batches = table.iter_batches(columns=tag_columns(schema, str(shard)))
-            for number, tags in enumerate(tagged_rows(schema, batches, str(shard))):
-                yield str(number), *tags
-            return
-        columns = [name for name in _columns(table) if name in ("tags", "unknown")]
-        number = 0
-        for batch in table.iter_batches(columns=columns):
-            for row in batch.to_pylist() if columns else [{}] * len(batch):
-                yield str(number), _trimmed(row.get("tags") or ()), _trimmed(row.get("unknown") or ())
-                number += 1
+        for number, tags in enumerate(_tags_of_rows(open_table(file, str(shard)), str(shard))):
+            yield str(number), *tags
 
 
-def _columns(table: Any) -> list[str]:
-    return [name for name in ("image", "name", "tags", "unknown") if name in table.schema_arrow.names]
+def _tags_of_rows(table: Any, shard: str) -> Iterator[Tags]:
+    schema = table.schema_arrow
+    if features_of(schema):  # of Hugging Face, with numbers for classes
+        yield from tagged_rows(schema, table.iter_batches(columns=tag_columns(schema, shard)), shard)
+        return
+    columns = [name for name in ("tags", "unknown") if name in schema.names]
+    for batch in table.iter_batches(columns=columns):
+        for row in batch.to_pylist() if columns else [{}] * len(batch):
+            yield _trimmed(row.get("tags") or ()), _trimmed(row.get("unknown") or ())
 
 
-def _of_table(file: BinaryIO, shard: str, stem: str) -> Iterator[ShardSample]:
+def _of_table(file: BinaryIO, shard: str, stem: str, tagged: bool) -> Iterator[ShardSample]:
     import pyarrow
 
     table = open_table(file, shard)
+    columns = [name for name in ("image", "name") if name in table.schema_arrow.names]
+    tags: Iterator[Tags] = _tags_of_rows(table, shard) if tagged else repeat(((), ()))
     number = 0
     try:
-        for batch in table.iter_batches(ROWS_AT_ONCE, columns=_columns(table)):
+        for batch in table.iter_batches(ROWS_AT_ONCE, columns=columns):
             for row in batch.to_pylist():
-                yield _row(row, number, shard, stem)
+                yield _row(row, next(tags), number, shard, stem)
                 number += 1
     except (pyarrow.ArrowInvalid, OSError) as error:
         said = first_line(error)
         raise DataError(f"{shard}, row {number}: the shard is damaged ({said}). Copy it again.") from None
 
 
-def _row(row: dict[str, Any], number: int, shard: str, stem: str) -> ShardSample:
+def _row(row: dict[str, Any], tags: Tags, number: int, shard: str, stem: str) -> ShardSample:
     image = row["image"]
     content = image.get("bytes") if isinstance(image, dict) else image
     if not isinstance(content, bytes):
         found = type(content).__name__
         raise DataError(f"{shard}, row {number}: 'image' holds {found}, wanted the bytes of an image file.")
-    tags = tuple(_trimmed(row.get(name) or ()) for name in ("tags", "unknown"))
     name = row.get("name")
     return ShardSample(f"{stem}/{number}" if name is None else str(name), f"{shard}/{number}", content, *tags)

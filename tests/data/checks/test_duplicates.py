@@ -98,6 +98,18 @@ def test_a_film_gives_one_group_and_few_pairs() -> None:
     )  # each of the last is joined to the first
 
 
+def test_copies_are_found_among_many_images_of_one_background() -> None:
+    def scene(seed: int) -> np.ndarray:  # what a fixed camera sees: much of it is the same in all
+        return (0.7 * photo(0) + 0.3 * photo(1 + seed)).astype(np.uint8)
+
+    prints = [fingerprint(scene(seed)) for seed in [*range(300), *range(20)]]
+    candidates = sum(distance(prints[0], one)[0] + distance(prints[0], one)[1] <= 28 for one in prints)
+    assert candidates > 100  # by their bits many are near that are not
+    pairs = set(map(tuple, near_pairs(prints).tolist()))
+    assert {(seed, 300 + seed) for seed in range(20)} <= pairs
+    assert len(pairs) < 2000
+
+
 @pytest.mark.parametrize(
     ("pairs", "wanted"),
     [([], []), ([(0, 1)], [[0, 1]]), ([(3, 4), (1, 3)], [[1, 3, 4]]), ([(0, 2), (1, 4), (2, 0)], [[0, 2], [1, 4]])],

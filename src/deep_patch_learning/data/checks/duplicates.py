@@ -68,12 +68,8 @@ def near_pairs(prints: Sequence[Fingerprint | None]) -> np.ndarray:
     if len(chosen) < 2:
         return np.empty((0, 2), np.int64)
     bits = np.stack([one.bits for one in chosen])  # (n, 128)
-    small = [one.small for one in chosen]
-    found = []
-    for start in range(0, len(bits), _BLOCK):
-        block = slice(start, start + _BLOCK)
-        candidates = _candidates(bits[block], bits[start:]) + start  # (m, 2)
-        found.append(candidates[_alike(small, candidates)])
+    small = np.stack([one.small.ravel() for one in chosen])  # (n, 256)
+    found = [_near_of_block(bits[start:], small[start:]) + start for start in range(0, len(bits), _BLOCK)]
     return usable[np.concatenate(found)]
 
 
@@ -96,13 +92,11 @@ def groups(count: int, pairs: np.ndarray) -> list[list[int]]:
     return [members for members in sets.values() if len(members) > 1]
 
 
-def _candidates(block: np.ndarray, rest: np.ndarray) -> np.ndarray:
-    """Return (m, 2) of a row of `block` and a later row of `rest`, which begins with `block`, whose bits are near."""
-    wide, least = block.astype(np.float32), 2 * BITS - 2 * NEAR_BITS
-    # of 128 products of -1 and 1, those that agree less those that differ
-    parts = [wide @ rest[start : start + _PART].T.astype(np.float32) >= least for start in range(0, len(rest), _PART)]
-    near = np.concatenate(parts, axis=1)  # (b, r)
-    near &= np.arange(len(rest)) > np.arange(len(block))[:, None]
+def _near_of_block(bits: np.ndarray, small: np.ndarray) -> np.ndarray:
+    """Return (m, 2) of one of the first `_BLOCK` images and a later one that is nearly the same."""
+    parts = [slice(start, start + _PART) for start in range(0, len(bits), _PART)]
+    near = np.concatenate([_near(bits[:_BLOCK], small[:_BLOCK], bits[part], small[part]) for part in parts], axis=1)
+    near &= np.arange(near.shape[1]) > np.arange(near.shape[0])[:, None]
     drawing = np.random.default_rng(0)
     for row in np.flatnonzero(near.sum(1) > _MATCHES):
         # the next keeps a video together; the drawn ones reach all of it, whichever split its parts are in
@@ -111,18 +105,18 @@ def _candidates(block: np.ndarray, rest: np.ndarray) -> np.ndarray:
     return np.argwhere(near)
 
 
-def _alike(small: Sequence[np.ndarray], pairs: np.ndarray) -> np.ndarray:
-    """Return (m,) bool: whether the small grey copies of each pair agree."""
-    if not len(pairs):
-        return np.empty(0, bool)
-    numbers, rows = np.unique(pairs, return_inverse=True)
-    known = np.stack([_standard(small[number]) for number in numbers.tolist()])  # (k, 256)
-    split = np.array_split(rows.reshape(-1, 2), len(pairs) // 4096 + 1)
-    return np.concatenate([(known[part[:, 0]] * known[part[:, 1]]).sum(1) for part in split]) >= NEAR_CORRELATION
+def _near(bits: np.ndarray, small: np.ndarray, other_bits: np.ndarray, other_small: np.ndarray) -> np.ndarray:
+    """Return (n, m) bool: whether the bits of two images are near and their small grey copies agree."""
+    # of 128 products of -1 and 1, those that agree less those that differ
+    near = bits.astype(np.float32) @ other_bits.T.astype(np.float32) >= 2 * BITS - 2 * NEAR_BITS
+    rows, columns = np.flatnonzero(near.any(axis=1)), np.flatnonzero(near.any(axis=0))
+    agree = _standard(small[rows]) @ _standard(other_small[columns]).T >= NEAR_CORRELATION
+    near[np.ix_(rows, columns)] &= agree
+    return near
 
 
 def _standard(small: np.ndarray) -> np.ndarray:
-    """Return the grey values (256,) with a mean of 0 and a length of 1, so that a product is a correlation."""
-    values = small.ravel().astype(np.float32)
-    values -= values.mean()
-    return values / np.linalg.norm(values)
+    """Return grey values (n, 256) with a mean of 0 and a length of 1, so that a product is a correlation."""
+    values = small.astype(np.float32)
+    values -= values.mean(axis=1, keepdims=True)
+    return values / np.linalg.norm(values, axis=1, keepdims=True)
