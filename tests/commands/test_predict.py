@@ -54,6 +54,10 @@ def test_nothing_but_broken_files_is_an_error(folder: Path, small_run: Path) -> 
         list(predict(folder / "b.jpg", small_run, device="cpu"))
 
 
+def test_no_file_gives_no_prediction(small_run: Path) -> None:
+    assert list(predict([], small_run, device="cpu")) == []
+
+
 def test_the_shipped_model_is_the_default(folder: Path) -> None:
     (one,) = predict(str(folder / "a.jpg"), threshold=0.0)
     assert "sofa" in one.classes

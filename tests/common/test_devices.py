@@ -182,6 +182,26 @@ def test_without_a_usable_home_the_temporary_folder_is_used(
     assert not default_folder().is_relative_to(tmp_path / f"dpl-{os.getuid()}")
 
 
+@pytest.mark.skipif(not hasattr(os, "getuid") or os.getuid() != 0, reason="only root can become another user")
+def test_a_home_that_may_not_be_entered_is_none(tmp_path: Path) -> None:
+    (tmp_path / "closed" / "home").mkdir(parents=True)
+    (tmp_path / "closed").chmod(0o700)
+    code = (
+        "import os, sys, tempfile; from deep_patch_learning.common.devices import user_folder\n"
+        "from deep_patch_learning.common.progress import console; console.print('', style='yellow')\n"  # while it may be read
+        "os.setuid(65534); os.environ['HOME'] = sys.argv[1]; tempfile.tempdir = sys.argv[2]; print(user_folder())"
+    )
+    temporary = tmp_path / "temporary"
+    temporary.mkdir()
+    temporary.chmod(0o777)
+    for folder in (tmp_path, tmp_path.parent, tmp_path.parent.parent):
+        folder.chmod(0o755)
+    clean = {name: value for name, value in os.environ.items() if name not in ("DPL_CACHE", "XDG_CACHE_HOME")}
+    words = [sys.executable, "-c", code, str(tmp_path / "closed" / "home"), str(temporary)]
+    done = subprocess.run(words, env=clean, capture_output=True, text=True, check=False)
+    assert done.stdout.strip() == str(temporary / "dpl-65534"), done.stderr
+
+
 def test_numba_keeps_its_files_where_the_package_may_not_be_written(tmp_path: Path) -> None:
     code = (
         "from deep_patch_learning.common import devices; devices._numba_has_a_folder = lambda: False\n"

@@ -47,7 +47,7 @@ class Predictions(Iterator[Prediction]):
                 if outputs is not None:
                     outputs.write(index, prediction)
                 yield prediction
-        if len(self.broken) == len(files):
+        if files and len(self.broken) == len(files):
             raise DataError(f"none of the {len(files)} images could be read. {self.broken[0][1]}")
 
 

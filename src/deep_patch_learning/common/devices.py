@@ -70,7 +70,10 @@ def user_folder() -> Path:
 
 
 def _may_be_written(folder: Path) -> bool:
-    there = next(place for place in (folder, *folder.parents) if place.exists())
+    try:
+        there = next(place for place in (folder, *folder.parents) if place.exists())
+    except PermissionError:  # a home folder inside one that may not be entered
+        return False
     return os.access(there, os.W_OK | os.X_OK)
 
 
