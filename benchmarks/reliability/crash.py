@@ -28,7 +28,8 @@ from deep_patch_learning.labels.write import MANIFEST
 from deep_patch_learning.patches.cache_files import read_record, records
 
 SIGNALS = (signal.SIGKILL, signal.SIGKILL, signal.SIGTERM, signal.SIGINT)
-STOPPED = {-signal.SIGKILL, 130, 143, 0}  # a signal that comes after the last step finds a command that is done
+# SIGTERM ends a process that has not begun; a signal that comes after the last step finds a command that is done
+STOPPED = {-signal.SIGKILL, -signal.SIGTERM, 130, 143, 0}
 PATIENCE = 300.0
 MOST_KILLS = 3  # of one command, before it is left alone
 SMALL = (
