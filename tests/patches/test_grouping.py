@@ -20,7 +20,7 @@ def an_image(seed, height=24, width=32, several=1):
     colours = random.integers(0, 25, (height, width, 3)).astype(np.uint8) // (1 + labels[..., None] % 3).astype(
         np.uint8
     )
-    textures = random.integers(0, 80, (height, width, several)) // (1 + labels[..., None] % 2)
+    textures = random.integers(0, 80, (height, width, several)).transpose(2, 0, 1) // (1 + labels % 2)
     textures = (textures * 3 // several if several > 1 else textures).astype(np.uint8)
     return labels, int(labels.max()) + 1, colours + np.array([0, 25, 50], np.uint8), textures
 
@@ -67,7 +67,7 @@ def touch(first, second):
                 or (first[:-1] & second[1:]).any() or (second[:-1] & first[1:]).any())  # fmt: skip
 
 
-KINDS = {1: grouping.GREY_BINS, 24: texture.CHANNEL_BINS}  # bins of a pixel: bins of a region
+KINDS = {1: grouping.GREY_BINS, texture.DIRECTIONS: texture.CHANNEL_BINS}  # bins of a pixel: bins of a region
 
 
 @pytest.mark.parametrize("several", KINDS)
@@ -75,7 +75,7 @@ KINDS = {1: grouping.GREY_BINS, 24: texture.CHANNEL_BINS}  # bins of a pixel: bi
 @pytest.mark.parametrize("seed", range(3))
 def test_hierarchy_equals_the_obvious_one(seed, mix, several):
     labels, count, colours, textures = an_image(seed, several=several)
-    regions = grouping.describe(labels, count, colours, textures, KINDS[several])
+    regions = grouping.described(*grouping.counted(labels, count, colours, textures, KINDS[several]), several)
     near, starts = grouping.neighbours(labels, count)
     boxes = grouping.group(near, starts, regions, labels.size, mix)
     assert boxes[-1].tolist() == [0, 0, labels.shape[1], labels.shape[0]]
@@ -85,35 +85,58 @@ def test_hierarchy_equals_the_obvious_one(seed, mix, several):
 @pytest.mark.parametrize("several", KINDS)
 def test_regions_are_described(several):
     labels, count, colours, textures = an_image(1, several=several)
-    sizes, boxes, histograms = grouping.describe(labels, count, colours, textures, KINDS[several])
+    counted = grouping.counted(labels, count, colours, textures, KINDS[several])
+    sizes, boxes, histograms = grouping.described(*counted, several)
     for label in range(count):
         y, x = np.nonzero(labels == label)
         assert sizes[label] == len(y)
         assert boxes[label].tolist() == [x.min(), y.min(), x.max() + 1, y.max() + 1]
-        counts = np.bincount(textures[labels == label].ravel(), minlength=KINDS[several])
+        counts = np.bincount(textures[:, labels == label].ravel(), minlength=KINDS[several])
         shares = histograms[label, grouping.COLOUR_BINS :] / grouping.ONE
         np.testing.assert_allclose(shares, counts / len(y) / several, atol=2 / grouping.ONE)
         assert histograms[label].astype(int).sum() == pytest.approx(2 * grouping.ONE, rel=0.01)
 
 
+def directions_of(image):
+    """Return the strength (H, W, 24) of the gradient of every pixel along each direction and channel."""
+    height, width = image.shape[:2]
+    labels = np.arange(height * width, dtype=np.int32).reshape(height, width)  # a region of each pixel
+    colours = np.zeros((height, width, 3), np.uint8)
+    *known, on_axes = grouping.counted(labels, labels.size, colours, texture.all_directions(image), texture.AXIS_BINS)
+    counts = texture.both_ways(on_axes, known[0]).reshape(height, width, texture.DIRECTIONS, grouping.STRENGTHS)
+    assert (counts.sum(axis=3) == 1).all()
+    return counts.argmax(axis=3)
+
+
 def test_textures_are_counted_along_eight_directions():
     image = np.random.default_rng(0).integers(0, 256, (9, 11, 3)).astype(np.uint8)
     image[2:7, 3:8, 1] = 90  # no gradient here
-    found = texture.all_directions(image)
-    assert found.shape == (9, 11, 24)
+    found = directions_of(image)
     for channel in range(3):
         dx, dy = (cv2.Scharr(image[..., channel], cv2.CV_64F, *order) for order in ((1, 0), (0, 1)))
         for direction, along in enumerate([dx, -dx, dy, -dy, dx + dy, -dx - dy, dx - dy, dy - dx]):
             tenths = np.minimum(10 * np.maximum(along, 0) / along.max(), 9)
-            bins = found[..., 8 * channel + direction].astype(int) - 10 * (8 * channel + direction)
+            strengths = found[..., 8 * channel + direction]
             whole = np.abs(tenths - np.rint(tenths)) < 1e-4  # where rounding decides
-            np.testing.assert_array_equal(bins[~whole], np.floor(tenths[~whole]))
-            assert (np.abs(bins - tenths)[whole] < 1.01).all()
+            np.testing.assert_array_equal(strengths[~whole], np.floor(tenths[~whole]))
+            assert (np.abs(strengths - tenths)[whole] < 1.01).all()
+
+
+def test_counts_on_axes_add_up_over_a_region():
+    image = np.random.default_rng(1).integers(0, 256, (12, 15, 3)).astype(np.uint8)
+    labels = np.random.default_rng(2).integers(0, 4, (12, 15)).astype(np.int32)
+    colours = np.zeros((12, 15, 3), np.uint8)
+    *known, on_axes = grouping.counted(labels, 4, colours, texture.all_directions(image), texture.AXIS_BINS)
+    counts = texture.both_ways(on_axes, known[0]).reshape(4, texture.DIRECTIONS, grouping.STRENGTHS)
+    strengths = directions_of(image)
+    for label in range(4):
+        for direction in range(texture.DIRECTIONS):
+            wanted = np.bincount(strengths[labels == label, direction], minlength=grouping.STRENGTHS)
+            np.testing.assert_array_equal(counts[label, direction], wanted)
 
 
 def test_an_image_without_gradient_has_no_texture():
-    found = texture.all_directions(np.full((4, 5, 3), 77, np.uint8))
-    np.testing.assert_array_equal(found, np.broadcast_to(10 * np.arange(24), (4, 5, 24)))
+    assert (directions_of(np.full((4, 5, 3), 77, np.uint8)) == 0).all()
 
 
 def test_neighbours_are_those_that_touch():

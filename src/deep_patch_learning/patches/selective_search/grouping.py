@@ -49,9 +49,9 @@ def colour_bins(image: np.ndarray) -> np.ndarray:
 
 @njit(cache=True, nogil=True)
 def strongest_direction(dx: np.ndarray, dy: np.ndarray) -> np.ndarray:
-    """Return the texture bin, out of GREY_BINS, of every pixel of a gradient (H, W): (H, W, 1) uint8."""
+    """Return the texture bin, out of GREY_BINS, of every pixel of a gradient (H, W): (1, H, W) uint8."""
     height, width = dx.shape
-    bins = np.empty((height, width, 1), np.uint8)
+    bins = np.empty((1, height, width), np.uint8)
     for y in range(height):
         for x in range(width):
             gx, gy = np.int32(dx[y, x]), np.int32(dy[y, x])
@@ -62,24 +62,24 @@ def strongest_direction(dx: np.ndarray, dy: np.ndarray) -> np.ndarray:
             while strength > 0 and level < 9:  # one level per doubling
                 strength >>= 1
                 level += 1
-            bins[y, x, 0] = direction * STRENGTHS + level
+            bins[0, y, x] = direction * STRENGTHS + level
     return bins
 
 
 @njit(cache=True, nogil=True)
-def describe(labels: np.ndarray, count: int, colours: np.ndarray, textures: np.ndarray, texture_bins: int) -> Regions:
-    """Return the regions of a segmentation.
+def counted(
+    labels: np.ndarray, count: int, colours: np.ndarray, textures: np.ndarray, texture_bins: int
+) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
+    """Return sizes (n,), boxes (n, 4), colours (n, COLOUR_BINS) and textures (n, texture_bins) of the regions, in pixels.
 
-    `colours` (H, W, 3) are the colour bins of every pixel; `textures` (H, W, T) the texture bins, T of each pixel, out of
-    `texture_bins`.
+    `colours` (H, W, 3) are the colour bins of every pixel, `textures` (T, H, W) its texture bins, T of each.
     """
-    height, width, several = textures.shape
+    several, height, width = textures.shape
     size = np.zeros(count, np.int32)
     box = np.empty((count, 4), np.int32)
     box[:, :2] = 1 << 30
     box[:, 2:] = 0
-    bins = COLOUR_BINS + texture_bins
-    counts = np.zeros((count, bins), np.int32)
+    of_colour, of_texture = np.zeros((count, COLOUR_BINS), np.int32), np.zeros((count, texture_bins), np.int32)
     for y in range(height):
         for x in range(width):
             r = labels[y, x]
@@ -88,19 +88,29 @@ def describe(labels: np.ndarray, count: int, colours: np.ndarray, textures: np.n
             box[r, 1] = min(box[r, 1], y)
             box[r, 2] = max(box[r, 2], x + 1)
             box[r, 3] = max(box[r, 3], y + 1)
-            row = counts[r]
+            row = of_colour[r]
             row[colours[y, x, 0]] += 1
             row[colours[y, x, 1]] += 1
             row[colours[y, x, 2]] += 1
+            row = of_texture[r]
             for t in range(several):
-                row[COLOUR_BINS + np.int64(textures[y, x, t])] += 1
+                row[np.int64(textures[t, y, x])] += 1
+    return size, box, of_colour, of_texture
+
+
+@njit(cache=True, nogil=True)
+def described(
+    size: np.ndarray, box: np.ndarray, of_colour: np.ndarray, of_texture: np.ndarray, several: int
+) -> Regions:
+    """Return the regions with normalised histograms; `several` is the number of texture bins of each pixel."""
+    count, bins = len(size), COLOUR_BINS + of_texture.shape[1]
     histogram = np.empty((count, bins), np.uint16)
     for r in range(count):
         colour, texture = np.float32(ONE / 3) / np.float32(size[r]), np.float32(ONE / several) / np.float32(size[r])
         for i in range(COLOUR_BINS):
-            histogram[r, i] = np.uint16(np.float32(counts[r, i]) * colour)
+            histogram[r, i] = np.uint16(np.float32(of_colour[r, i]) * colour)
         for i in range(COLOUR_BINS, bins):
-            histogram[r, i] = np.uint16(np.float32(counts[r, i]) * texture)
+            histogram[r, i] = np.uint16(np.float32(of_texture[r, i - COLOUR_BINS]) * texture)
     return Regions(size, box, histogram)
 
 

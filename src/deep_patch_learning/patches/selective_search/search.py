@@ -93,16 +93,13 @@ def _hierarchies(image: np.ndarray, mode: Mode) -> Iterator[np.ndarray]:
     terms = {"C": grouping.COLOUR, "T": grouping.TEXTURE, "S": grouping.SIZE, "F": grouping.FILL}
     exact = mode.as_published
     if exact:
-        from deep_patch_learning.patches.selective_search.texture import CHANNEL_BINS, all_directions
-
-        texture_bins = CHANNEL_BINS
+        from deep_patch_learning.patches.selective_search import texture
     else:
         textures = grouping.strongest_direction(*cv2.spatialGradient(cv2.cvtColor(image, cv2.COLOR_RGB2GRAY)))
-        texture_bins = grouping.GREY_BINS
     for space in mode.spaces:
         converted = in_space(image, space)
         if exact:
-            textures = all_directions(converted)
+            textures = texture.all_directions(converted)
             edges = segmentation.exact_edges(cv2.GaussianBlur(converted.astype(np.float32), (0, 0), BLUR))
         else:
             blurred = cv2.GaussianBlur(converted.astype(np.uint16) * segmentation.WEIGHT_STEPS, (0, 0), BLUR)
@@ -111,7 +108,11 @@ def _hierarchies(image: np.ndarray, mode: Mode) -> Iterator[np.ndarray]:
         for k, mixes in mode.scales:
             labels, count, left = segmentation.segment(edges, height, width, float(k), min(k, LARGEST_MIN_SIZE), exact)
             edges = edges if exact else left
-            regions = grouping.describe(labels, count, colours, textures, texture_bins)
+            if exact:
+                *known, on_axes = grouping.counted(labels, count, colours, textures, texture.AXIS_BINS)
+                regions = grouping.described(*known, texture.both_ways(on_axes, known[0]), texture.DIRECTIONS)
+            else:
+                regions = grouping.described(*grouping.counted(labels, count, colours, textures, grouping.GREY_BINS), 1)
             near, starts = grouping.neighbours(labels, count)
             for mix in mixes:
                 yield grouping.group(near, starts, regions, height * width, sum(terms[letter] for letter in mix))
