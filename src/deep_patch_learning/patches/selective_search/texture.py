@@ -38,7 +38,7 @@ def _levels(along: np.ndarray, ahead: float, behind: float, axis: int, bins: np.
     for y in range(along.shape[0]):
         for x in range(along.shape[1]):
             gradient = np.float32(along[y, x])
-            level = np.int32(gradient * (step if gradient > 0 else step_back))
+            level = int(gradient * (step if gradient > 0 else step_back))
             bins[y, x] = middle + min(max(level, 1 - STRENGTHS), STRENGTHS - 1)
 
 
