@@ -19,7 +19,7 @@ NEAR_CORRELATION = 0.86  # of the small grey copies of two images that count as 
 FLAT = 4.0  # a standard deviation of grey values below which an image shows too little to be compared
 SIDE = 16  # of the small grey copy
 _DCT_SIDE = 32
-_BLOCK, _PART = 256, 2048  # images that are compared at once with so many others
+_BLOCK, _PART = 128, 1024  # images that are compared at once with so many others
 _MATCHES = 64  # kept for each image: a thousand frames of one video need not give a million pairs
 _CORNER = 8  # pHash: the lowest 8 x 8 frequencies
 
