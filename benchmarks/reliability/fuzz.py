@@ -100,14 +100,14 @@ def kinds(scratch: Path) -> dict[str, Kind]:
 def makers(scratch: Path) -> dict[str, Make]:
     """Return what makes a broken input of each kind."""
     run = _run(scratch)
-    pictures = _pictures(scratch)
+    images = _images(scratch)
     files = {
         "recipes": ("config.toml", (run / "config.toml").read_text()),
         "set": ("set.txt", SET),
         "split-lists": ("list.txt", "a.png\nb.png\n"),
     }
     made: dict[str, Make] = {kind: _text(*file) for kind, file in files.items()}
-    made["images"] = lambda trial: _write(trial, *_picture(pictures, trial.random))
+    made["images"] = lambda trial: _write(trial, *_image(images, trial.random))
     made["csv"] = lambda trial: _beside_images(trial, "tags.csv", mutate.of_text(CSV, trial.random))
     made["json-lines"] = _json_lines
     made["coco"] = lambda trial: _beside_images(trial, "coco.json", _json(COCO, trial.random))
@@ -341,7 +341,7 @@ def _tampered(run: Path, trial: Trial) -> Path:
     return folder
 
 
-def _pictures(scratch: Path) -> dict[str, bytes]:
+def _images(scratch: Path) -> dict[str, bytes]:
     draw = np.random.default_rng(0).integers(0, 256, (12, 16, 3), np.uint8)
     image = Image.fromarray(np.kron(draw, np.ones((4, 4, 1), np.uint8)))
     found = {}
@@ -360,9 +360,9 @@ def _pictures(scratch: Path) -> dict[str, bytes]:
     return found
 
 
-def _picture(pictures: dict[str, bytes], random: Random) -> tuple[str, bytes]:
-    name = random.choice(list(pictures))
-    return f"image.{name.rpartition('.')[2]}", mutate.of_bytes(pictures[name], random)
+def _image(images: dict[str, bytes], random: Random) -> tuple[str, bytes]:
+    name = random.choice(list(images))
+    return f"image.{name.rpartition('.')[2]}", mutate.of_bytes(images[name], random)
 
 
 def _prediction() -> dict[str, Any]:

@@ -244,7 +244,7 @@ def test_reviews_on_one_machine_do_not_lock_each_other_out(serve: Callable, labe
         assert [browser.get(f"{one.address}/api/state").json()["you"] for one in served] == names
 
 
-def test_a_picture_is_kept_for_its_review_alone(own: httpx.Client) -> None:
+def test_an_image_is_kept_for_its_review_alone(own: httpx.Client) -> None:
     review = own.get("/api/state").json()["id"]
     for path in (IMAGE, "/crops/1"):
         assert own.get(path).headers["cache-control"] == "no-cache"

@@ -350,7 +350,7 @@ RED = """((place) => {
 })"""
 
 
-def test_pictures_of_another_review_on_the_same_port_are_not_shown(person, serve, labels, others) -> None:
+def test_images_of_another_review_on_the_same_port_are_not_shown(person, serve, labels, others) -> None:
     for number, colour in ((1, "red"), (2, "black")):
         for folder, wanted in ((labels.parent, colour), (others.parent, "red" if colour == "black" else "black")):
             Image.new("RGB", (160, 120), wanted).save(folder / f"images/{number - 1:03}.jpg")

@@ -1,4 +1,4 @@
-"""Crops as the page shows them: the same picture whatever the box's form, for the memory of the image."""
+"""Crops as the page shows them: the same crop whatever the box's form, for the memory of the image."""
 
 import io
 from collections.abc import Callable

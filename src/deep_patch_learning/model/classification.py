@@ -4,7 +4,7 @@ import torch
 from torch import Tensor, nn
 
 from deep_patch_learning.model.by_image import PatchRows, maximum_over_patches
-from deep_patch_learning.model.kernels.linear import linear
+from deep_patch_learning.model.kernels.fused import linear
 
 # The edges of the pyramid's three bands in the authors' program; the paper's text would give thirds.
 PROGRAM_BANDS = (0.33, 0.67)

@@ -9,7 +9,7 @@ import torch
 from torch import Tensor, nn
 
 from deep_patch_learning.model.by_image import PatchRows, by_image, by_patch
-from deep_patch_learning.model.kernels.linear import linear
+from deep_patch_learning.model.kernels.fused import linear
 
 
 class RefinementScores(NamedTuple):

@@ -64,8 +64,8 @@ def _must_be(store: ReviewStore, review: str | None) -> None:
 def _reading(app: FastAPI, store: ReviewStore) -> None:
     summary, pixels = Summary(store), Pixels(store)
 
-    def picture(review: str | None, make: Callable[[], bytes]) -> Response:
-        """Return a picture; only one whose address names the review is kept, as no other review can have that address."""
+    def pixels_response(review: str | None, make: Callable[[], bytes]) -> Response:
+        """Return an image; only one whose address names the review is kept, as no other review can have that address."""
         if review is not None:
             _must_be(store, review)
         return Response(make(), media_type="image/jpeg", headers=_ASK_AGAIN if review is None else _FOREVER)
@@ -100,11 +100,11 @@ def _reading(app: FastAPI, store: ReviewStore) -> None:
 
     @app.get("/images/{number}/{side}")
     def pixels_of_image(number: Id, side: int, of: str | None = None) -> Response:
-        return picture(of, lambda: pixels.image(number, side))
+        return pixels_response(of, lambda: pixels.image(number, side))
 
     @app.get("/crops/{number}")
     def crop(number: Id, of: str | None = None) -> Response:
-        return picture(of, lambda: pixels.crop(number))
+        return pixels_response(of, lambda: pixels.crop(number))
 
 
 def _writing(app: FastAPI, store: ReviewStore) -> None:

@@ -5,7 +5,7 @@ import torch
 import torch.nn.functional as F
 from torch import nn
 
-from deep_patch_learning.model.kernels import linear as kernel
+from deep_patch_learning.model.kernels import fused as kernel
 
 
 def product(rows: int, inputs: int, outputs: int, bias: bool = True) -> tuple[nn.Linear, torch.Tensor]:

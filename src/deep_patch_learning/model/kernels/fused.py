@@ -1,8 +1,11 @@
-"""Convolution, frozen norm, residual sum and ReLU as one kernel, forward and in training.
+"""Layers by the kernels of cuDNN and oneDNN: convolution, frozen norm, residual sum and ReLU as one; large products on the CPU.
 
 A residual network whose batch norms are frozen is a chain of convolutions with biases: `fold_norms` makes it one. On a GPU in
 half precision `run` then computes such chains by cuDNN's fused convolutions. With a kernel each, the norms, sums and ReLUs
 take more time than the convolutions.
+
+On the CPU `linear` gives large products to oneDNN; torch leaves them to MKL. On one core of an AMD EPYC the hidden layer of the
+shipped model's refinement takes 11.6 ms there for 300 patches, and 5.3 ms here. Other processors were not measured.
 """
 
 import itertools
@@ -11,7 +14,11 @@ from typing import Any, NamedTuple, cast
 from weakref import WeakKeyDictionary
 
 import torch
+import torch.nn.functional as F
 from torch import Tensor, nn
+
+# multiplications of a product: below it both take little time, and results stay those of torch to the last digit
+LARGE = 2**26
 
 
 def _bottleneck() -> Any:
@@ -181,3 +188,18 @@ class _ConvolveRelu(torch.autograd.Function):
             gradient, maps, halved, [len(halved)], stride, padding, dilation, False, [0, 0], groups, wanted
         )
         return to_maps, to_weight, to_bias, gradient if ctx.beside else None, None
+
+
+def linear(layer: nn.Linear, features: Tensor) -> Tensor:
+    """Return `layer(features)` of features (P, K), by oneDNN where the product is large and no gradient is wanted."""
+    if not _by_onednn(layer, features):
+        return F.linear(features, layer.weight, layer.bias)
+    return torch.ops.mkldnn._linear_pointwise(features, layer.weight, layer.bias, "none", [], "")
+
+
+def _by_onednn(layer: nn.Linear, features: Tensor) -> bool:
+    if features.device.type != "cpu" or torch.is_grad_enabled() or torch.jit.is_tracing():
+        return False
+    single = features.dtype == torch.float32 == layer.weight.dtype and features.ndim == 2
+    large = features.shape[0] * layer.in_features * layer.out_features >= LARGE
+    return single and large and torch.backends.mkldnn.is_available()

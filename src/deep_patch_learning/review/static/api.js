@@ -42,8 +42,8 @@ export async function call(path, body) {
   return found;
 }
 
-// The address of a picture names its review: browsers keep pictures for a year, and another review may have this port then.
-export const picture = (path) => `${path}?of=${review}`;
+// The address of an image names its review: browsers keep images for a year, and another review may have this port then.
+export const address = (path) => `${path}?of=${review}`;
 
 // Versions
 

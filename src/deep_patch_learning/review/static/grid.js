@@ -1,6 +1,6 @@
 // The grid: crops of boxes that are all right unless marked, and one key that accepts them.
 
-import { act, call, picture, saw, tab, unsavedBoxes } from "./api.js";
+import { act, address, call, saw, tab, unsavedBoxes } from "./api.js";
 import { $, busy, make, namesOf, percent, say } from "./page.js";
 
 const WRONG = "wrong", OPEN = "open", RIGHT = "right";
@@ -99,7 +99,7 @@ export function sayNothing() {
 }
 
 // one address per position of the box, so that a browser may keep the image
-const source = (box) => `${picture(`/crops/${box.id}`)}&at=${box.corners.map((value) => Math.round(10 * value)).join("-")}`;
+const source = (box) => `${address(`/crops/${box.id}`)}&at=${box.corners.map((value) => Math.round(10 * value)).join("-")}`;
 
 function tile(box, place) {
   const [left, top, right, bottom] = box.shown, side = right - left;

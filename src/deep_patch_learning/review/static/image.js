@@ -1,6 +1,6 @@
 // One image: its boxes to move, resize, draw and judge, and its tags.
 
-import { act, call, drained, picture, saw, tab } from "./api.js";
+import { act, address, call, drained, saw, tab } from "./api.js";
 import { Canvas } from "./canvas.js";
 import { $, busy, choose, make, namesOf, say } from "./page.js";
 
@@ -60,7 +60,7 @@ export const showNext = busy(async () => {
   }
 });
 
-const source = (one) => picture(`/images/${one.id}/2048`);
+const source = (one) => address(`/images/${one.id}/2048`);
 
 function put(now, box) {
   image = now;
