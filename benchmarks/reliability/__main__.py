@@ -9,6 +9,7 @@ alone, so that any of them can be repeated. Exit status 1 if there was a fault.
 
 import argparse
 import importlib
+import shlex
 import shutil
 import sys
 import tempfile
@@ -76,7 +77,7 @@ def _tell(part: str, kind: str, number: int, result: Result, folder: Path, keep:
 
 
 def _command(part: str, asked: argparse.Namespace) -> str:
-    only = "".join(f" --kind {kind}" for kind in asked.kind or ())
+    only = "".join(f" --kind {shlex.quote(kind)}" for kind in asked.kind or ())
     times = f" --times {asked.times}" if asked.times < sys.maxsize else ""
     return f"python benchmarks/reliability --part {part}{only}{times} --minutes {asked.minutes:g} --seed {asked.seed}"
 

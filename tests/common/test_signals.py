@@ -10,7 +10,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
-from deep_patch_learning.common.signals import STOPPING, stop_flag, stopped_afterwards
+from deep_patch_learning.common.signals import STOPPING, raise_what_ended, stop_flag, stopped_afterwards
 
 
 def send(number: int) -> None:
@@ -107,6 +107,41 @@ except (KeyboardInterrupt, Ended) as error:
 def test_a_signal_in_a_finaliser_still_ends_the_process(sent: str, ended_by: str) -> None:
     done = subprocess.run([sys.executable, "-c", IGNORED, sent], capture_output=True, text=True, check=False)
     assert (done.stdout.strip(), done.stderr) == (ended_by, "")
+
+
+TRANSLATED = """
+import signal, sys
+import torch
+from deep_patch_learning.common.signals import Ended, end_by_exception, raise_what_ended
+
+end_by_exception()
+
+class Interrupted:
+    def __getitem__(self, index):
+        signal.raise_signal(signal.Signals[sys.argv[1]])
+
+    def __len__(self):
+        return 1
+
+try:
+    try:
+        torch.tensor(Interrupted())
+    except Exception as error:
+        print(type(error).__name__)
+        raise_what_ended()
+except (KeyboardInterrupt, Ended) as error:
+    print(type(error).__name__)
+"""
+
+
+@pytest.mark.parametrize(("sent", "ended_by"), [("SIGINT", "KeyboardInterrupt"), ("SIGTERM", "Ended")])
+def test_a_signal_that_torch_takes_for_its_error_still_ends_the_process(sent: str, ended_by: str) -> None:
+    done = subprocess.run([sys.executable, "-c", TRANSLATED, sent], capture_output=True, text=True, check=False)
+    assert (done.stdout.split(), done.stderr) == (["ValueError", ended_by], "")
+
+
+def test_without_a_signal_nothing_is_raised() -> None:
+    raise_what_ended()
 
 
 def test_another_error_in_a_finaliser_is_still_shown() -> None:

@@ -52,7 +52,7 @@ from deep_patch_learning.cli.options import (
 from deep_patch_learning.cli.training import research, training
 from deep_patch_learning.common.devices import keep_memory, map_large_blocks
 from deep_patch_learning.common.errors import DplError, SettingError, did_you_mean, in_one_line
-from deep_patch_learning.common.signals import Ended, repeat_ignored_signals
+from deep_patch_learning.common.signals import Ended, end_by_exception, raise_what_ended, repeat_ignored_signals
 
 STOPPED = "dpl: stopped. What is written is whole; repeat the command to go on."
 
@@ -70,7 +70,7 @@ class Commands(TyperGroup):
     def invoke(self, ctx: Any) -> Any:
         """Run the command; a choice that is not known is an error like any other, and names the nearest one."""
         try:
-            return super().invoke(ctx)
+            return self._invoke(ctx)
         except typer.BadParameter as error:
             wrong = re.search(r"'([^']*)' is not one of (.*)", error.message)
             if wrong is None:
@@ -84,6 +84,15 @@ class Commands(TyperGroup):
         except BrokenPipeError:  # such as `dpl predict photos | head`: end as other programs do
             os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # nothing is left to be flushed
             sys.exit(128 + signal.SIGPIPE)
+
+    def _invoke(self, ctx: Any) -> Any:
+        try:
+            return super().invoke(ctx)
+        except typer.Exit:
+            raise
+        except Exception:
+            raise_what_ended()
+            raise
 
 
 app = typer.Typer(
@@ -542,7 +551,7 @@ def main() -> None:
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors="backslashreplace")
     with suppress(ValueError):  # not the main thread
-        signal.signal(signal.SIGTERM, _ended)  # so that what is half-written is removed
+        end_by_exception()
     repeat_ignored_signals()
     _only_the_first_speaks()
     try:
@@ -556,10 +565,6 @@ def main() -> None:
             raise
         print(f"dpl: {said}", file=sys.stderr)
         sys.exit(2)
-
-
-def _ended(*_: Any) -> None:
-    raise Ended(128 + signal.SIGTERM)
 
 
 if __name__ == "__main__":

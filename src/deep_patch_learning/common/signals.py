@@ -9,6 +9,7 @@ from typing import Any
 
 STOPPING = (signal.SIGINT, signal.SIGTERM)
 AGAIN = 0.05  # seconds until a signal that had no effect is sent again
+_came: list[int] = []  # the signals that raised an exception
 
 
 class Ended(SystemExit):
@@ -16,6 +17,24 @@ class Ended(SystemExit):
 
 
 RAISED: dict[type[BaseException], signal.Signals] = {KeyboardInterrupt: signal.SIGINT, Ended: signal.SIGTERM}
+
+
+def end_by_exception() -> None:
+    """Let SIGTERM raise `Ended`, as SIGINT raises KeyboardInterrupt, so that what is half-written is removed; remember both."""
+    signal.signal(signal.SIGTERM, _raise)
+    if signal.getsignal(signal.SIGINT) is signal.default_int_handler:  # a process in the background may ignore it
+        signal.signal(signal.SIGINT, _raise)
+
+
+def _raise(number: int, _: Any) -> None:
+    _came.append(number)
+    raise KeyboardInterrupt if number == signal.SIGINT else Ended(128 + number)
+
+
+def raise_what_ended() -> None:
+    """Raise the exception of a signal that came: torch and others may have turned it into an error of their own."""
+    if _came:
+        _raise(_came[0], None)
 
 
 def repeat_ignored_signals() -> None:
