@@ -243,6 +243,15 @@ def test_report(trained: Path, small_world: Path, tmp_path: Path) -> None:
     text = page.read_text()
     assert "CorLoc" in text
     assert "http://" not in text.replace("http://www.w3.org", "")
+    dpl("report", trained, "--data", small_world, "--split", "test", "--out", page)  # its own page is replaced
+    mine = tmp_path / "tags.csv"
+    mine.write_text("image,tags\n")
+    link = tmp_path / "link.html"
+    link.symlink_to(page)
+    for place in (mine, link):
+        failed = dpl("report", trained, "--out", place, expect=2)
+        assert "is no report that dpl wrote" in " ".join(failed.stderr.split())
+    assert (mine.read_text(), page.read_text()) == ("image,tags\n", text)
 
 
 def test_a_self_training_round_learns_from_the_boxes_of_a_run(trained: Path, small_world: Path, tmp_path: Path) -> None:

@@ -7,6 +7,7 @@ import pytest
 
 from deep_patch_learning.commands.demo import SHOWN, demo, rows, ways
 from deep_patch_learning.commands.evaluate import evaluate
+from deep_patch_learning.common.errors import DplError
 
 
 def test_the_single_heads_come_with_all() -> None:
@@ -38,6 +39,15 @@ def test_end_to_end_on_few_images(tmp_path: Path, capsys: pytest.CaptureFixture)
     assert json.loads(json.dumps(figures)) == figures
     said = capsys.readouterr().err
     assert f"both heads and refinement: mAP {figures['refined']['mAP']:.1f}" in said
+
+
+def test_a_page_that_is_not_the_demos_stays(tmp_path: Path) -> None:
+    page = tmp_path / "report.html"
+    page.write_text("mine")
+    with pytest.raises(DplError, match="is no report that dpl wrote"):
+        demo(tmp_path, images=(8, 4), steps=1, recipe="world")
+    assert [path.name for path in tmp_path.iterdir()] == ["report.html"]
+    assert page.read_text() == "mine"
 
 
 def test_the_papers_two_heads(tmp_path: Path) -> None:

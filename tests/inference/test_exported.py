@@ -1,6 +1,7 @@
 """Exported files give what the run gives: ONNX by onnxruntime, alone and as a `Model`; programs of torch.export."""
 
 import json
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -280,6 +281,12 @@ def test_what_cannot_be_exported_or_read(small_run: Path, files: list[Path], sma
         dpl.export(small_run, out=tmp_path / "none" / "model.onnx")
     with pytest.raises(RunError, match="no such run"):
         dpl.export(tmp_path / "none")
+    for mine in ("mine.onnx", "other-8bit.onnx"):  # the second file that would be written counts too
+        (tmp_path / mine).write_bytes(b"mine")
+        with pytest.raises(DplError, match=f"{mine}: is there and is no export that dpl wrote"):
+            dpl.export(small_run, out=tmp_path / mine.replace("-8bit", ""), **VIEWS)
+        assert (tmp_path / mine).read_bytes() == b"mine"
+    assert not (tmp_path / "other.onnx").exists()
     with pytest.raises(RunError, match="there is no such file"):
         dpl.load(tmp_path / "none.onnx")
     broken = tmp_path / "broken.onnx"
@@ -335,6 +342,15 @@ def test_the_command_line(small_run: Path, small_world: Path, tmp_path: Path) ->
             for one in (found, plain)
         )
         compare(first, second)
+        again = ask("export", small_run, "--no-8-bit")  # its own file is replaced
+        assert again.returncode == 0, again.stderr
+        moved = tmp_path / "moved"
+        shutil.copytree(small_run, moved)
+        calibration = moved / "calibration.json"
+        calibration.write_bytes(calibration.read_bytes() + b" " if calibration.exists() else b"{}")
+        stale = ask("predict", image, "--model", moved, "--runtime", "onnx", "--out", "stale")
+        assert stale.returncode == 2
+        assert "calibrated since" in stale.stderr.replace("\n", " ")
     finally:
         Path(file["path"]).unlink()
 

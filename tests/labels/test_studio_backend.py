@@ -3,10 +3,12 @@
 import base64
 import os
 import socket
+import struct
 import subprocess
 import sys
 import threading
 import time
+import zlib
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -61,6 +63,19 @@ def client(model: dpl.Model, small_world: Path) -> Iterator[httpx.Client]:
         yield opened
     server.should_exit = True
     thread.join(20)
+
+
+EPS = b"%!PS-Adobe-3.0 EPSF-3.0\n%%BoundingBox: 0 0 9 9\n%%EndComments\n(x) print\n%%EOF\n"
+
+
+def huge_png() -> bytes:
+    """Return a small file that says it has 169 million pixels."""
+    head = struct.pack(">II5B", 13000, 13000, 8, 2, 0, 0, 0)
+    parts = [(b"IHDR", head), (b"IDAT", zlib.compress(bytes(100))), (b"IEND", b"")]
+    chunks = (
+        struct.pack(">I", len(data)) + name + data + struct.pack(">I", zlib.crc32(name + data)) for name, data in parts
+    )
+    return b"\x89PNG\r\n\x1a\n" + b"".join(chunks)
 
 
 def task(address: str, number: int = 1) -> dict:
@@ -128,6 +143,10 @@ def test_an_image_inside_the_task_is_read_too(client: httpx.Client, small_world:
         "//127.0.0.1/data/local-files/?d=images/500000.jpg",
         "data:image/png;base64,AAAA",
         "data:image/png,AAAA",
+        "data:image/png;base64," + base64.b64encode(EPS).decode(),
+        "data:image/png;base64," + base64.b64encode(huge_png()).decode(),
+        "//[x",
+        "http://[::1",
     ],
 )
 def test_nothing_outside_the_folder_is_read(client: httpx.Client, small_world: Path, address: str) -> None:
@@ -171,6 +190,12 @@ def test_the_page_that_dpl_label_writes_is_served() -> None:
     assert page.boxes.labels == {"bus": "bus", "a dog": "a dog"}
 
 
+def test_a_name_that_somebody_else_points_at_this_machine_is_refused(client: httpx.Client) -> None:
+    assert client.get("/health", headers={"host": "evil.example:9090"}).status_code == 421
+    assert client.post("/predict", json={}, headers={"host": "evil.example"}).status_code == 421
+    assert client.get("/health", headers={"host": "localhost:1"}).status_code == 200
+
+
 def test_requests_that_are_no_requests(client: httpx.Client) -> None:
     assert client.post("/predict", content=b"{", headers={"content-type": "application/json"}).status_code == 400
     assert client.post("/predict", content=b"[]", headers={"content-type": "application/json"}).status_code == 400
@@ -185,7 +210,7 @@ def test_a_request_that_is_too_long_is_refused_before_it_is_read(client: httpx.C
     with socket.create_connection((client.base_url.host, client.base_url.port or 80), timeout=30) as opened:
         head = [
             "POST /predict HTTP/1.1",
-            "Host: x",
+            "Host: localhost",
             "Content-Type: application/json",
             f"Content-Length: {LARGEST_BODY + 1}",
         ]

@@ -314,8 +314,22 @@ def test_the_quoted_messages_are_real(odd: tuple, tmp_path: Path, monkeypatch: p
 @pytest.mark.parametrize("format", FORMATS)
 def test_a_class_that_a_format_cannot_hold_is_named_before_the_first_prediction(tmp_path: Path, format: str) -> None:
     target = LabelTarget(tmp_path / "out", format)
-    if format in ("voc", "label-studio"):
+    if format in ("voc", "label-studio", "cvat"):
         with pytest.raises(DataError, match="XML cannot hold that name"):
             target.check(["bus", "a\x1fb"])
     else:
         target.check(["bus", "a\x1fb"])
+
+
+@pytest.mark.parametrize("format", FORMATS)
+def test_images_in_shards_are_refused_before_the_first_prediction_where_links_are_needed(
+    odd: tuple, tmp_path: Path, format: str
+) -> None:
+    (tmp_path / "shard.tar").touch()
+    images = replace(odd[0], paths=[tmp_path / "shard.tar" / path.name for path in odd[0].paths])
+    target = LabelTarget(tmp_path / "out", format)
+    if format in ("parquet", "label-studio"):
+        target.check(images=images)
+    else:
+        with pytest.raises(DataError, match=r"lies in a shard.*Use --format parquet"):
+            target.check(images=images)

@@ -5,15 +5,18 @@ import json
 import os
 import socket
 import sqlite3
+import threading
 from collections.abc import Callable
 from contextlib import closing
 from pathlib import Path
+from typing import Any
 
 import httpx
 import pytest
 
+from deep_patch_learning.commands.review import opened_review
 from deep_patch_learning.common.errors import DataError, SettingError
-from deep_patch_learning.review.access import MOST_BYTES, Access
+from deep_patch_learning.review.access import MOST_BYTES, Access, key_beside
 from deep_patch_learning.review.contents import of_labels
 
 TAB = "tab-00000001"
@@ -303,3 +306,42 @@ def test_a_file_that_is_no_image_is_not_sent(own: httpx.Client, labels: Path) ->
     answer = own.get(IMAGE)
     assert answer.status_code == 404
     assert "root" not in answer.text
+
+
+def test_a_store_is_gone_on_with_only_for_what_it_is_about(labels: Path, others: Path, tmp_path: Path) -> None:
+    store = tmp_path / "review.sqlite"
+
+    def begin(data: Path, **how: Any) -> None:
+        served = opened_review(data, how.get("model"), store, how.get("split"), {"port": 0})
+        served.sock.close()
+        served.store.close()
+
+    begin(labels)
+    begin(labels)  # goes on
+    begin(store)
+    with pytest.raises(DataError, match=r"other data.*Go on with it: dpl review"):
+        begin(others)
+    with pytest.raises(DataError, match="another split"):
+        begin(labels, split="val")
+    with pytest.raises(DataError, match="another kind"):
+        begin(labels, model="runs/photos")
+    content = json.loads(labels.read_text())
+    content["annotations"][0]["bbox"][0] += 1
+    labels.write_text(json.dumps(content))
+    with pytest.raises(DataError, match="as they were before they changed"):
+        begin(labels)
+    begin(store)
+
+
+def test_a_key_that_another_server_is_writing_is_waited_for(tmp_path: Path) -> None:
+    place = tmp_path / "review.sqlite.key"
+    place.touch()
+    key = bytes(range(32))
+    writer = threading.Timer(0.1, place.write_bytes, (key,))
+    writer.start()
+    assert key_beside(tmp_path / "review.sqlite") == key
+    writer.join()
+    place.write_bytes(b"damaged")
+    made = key_beside(tmp_path / "review.sqlite")
+    assert len(made) == 32
+    assert key_beside(tmp_path / "review.sqlite") == made

@@ -163,6 +163,15 @@ def test_undo_is_of_ones_own_actions_and_never_of_what_somebody_changed_since(st
     assert content(store) == before
 
 
+def test_what_was_removed_can_be_brought_back_after_somebody_else_drew(store: ReviewStore) -> None:
+    drawn = act(store, Draw, image=1, index=1, corners=(1, 2, 30, 40))["drawn"]
+    act(store, Judge, boxes={drawn: "wrong"})  # a box that a person drew goes
+    other = act(store, Draw, "bert", image=2, index=1, corners=(5, 6, 30, 40))["drawn"]
+    assert other != drawn
+    actions.turn(store, name(), "anna", back=True)
+    assert {row[0] for row in content(store)[0]} >= {drawn, other}
+
+
 def test_training_reads_exactly_what_was_done(store: ReviewStore) -> None:
     for kind, what in EVERYTHING:
         act(store, kind, **what)

@@ -6,10 +6,9 @@ from pathlib import Path
 from deep_patch_learning.common.errors import DplError, SettingError
 from deep_patch_learning.common.progress import out as stdout
 from deep_patch_learning.inference.loading import ModelOrRun, as_model
-from deep_patch_learning.labels.studio_server import Backend, backend_app
+from deep_patch_learning.labels.studio_server import LOOPBACK, Backend, backend_app
 
 PASSWORD = "DPL_BACKEND_PASSWORD"
-LOOPBACK = ("127.0.0.1", "::1", "localhost")
 
 
 def backend(

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from rich.table import Table
 
-from deep_patch_learning.common.atomic_files import read_json
+from deep_patch_learning.common.atomic_files import must_be_replaceable, read_json
 from deep_patch_learning.common.errors import RunError, SettingError
 from deep_patch_learning.common.progress import bar, console, number
 from deep_patch_learning.common.progress import out as stdout
@@ -118,7 +118,11 @@ def _must_be_free(out: Path, seed: int) -> None:
     if out.is_file():
         raise RunError(f"{out}: is a file. Give another folder with --out.")
     fix = "Give another folder with --out."
-    if settings.exists() and read_json(settings, dict[str, Any], RunError, fix).get("seed") != seed:
+    if not settings.exists():
+        from deep_patch_learning.report.page import MARK
+
+        must_be_replaceable(out / "report.html", MARK, "report")
+    elif read_json(settings, dict[str, Any], RunError, fix).get("seed") != seed:
         raise RunError(f"{out}: holds the demo of another seed. Give another folder with --out.")
 
 

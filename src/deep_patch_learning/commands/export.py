@@ -3,6 +3,7 @@
 from pathlib import Path
 from typing import Any
 
+from deep_patch_learning.common.atomic_files import must_be_replaceable
 from deep_patch_learning.common.errors import RunError, SettingError, did_you_mean
 from deep_patch_learning.common.progress import out as stdout
 from deep_patch_learning.inference.loading import ONNX, load
@@ -11,6 +12,7 @@ from deep_patch_learning.recipe.recipe import Recipe
 from deep_patch_learning.runs.folder import RunFolder
 
 SUFFIXES = {"onnx": ONNX, "torch": ".pt2"}
+MARK = b"deep_patch_learning"  # the producer's name near an ONNX file's start, and an entry's near a .pt2's end
 EIGHT_BIT = "-8bit"  # at the end of the name of the file with 8-bit weights
 SHIPPED_NAME = "deep-patch-learning"
 
@@ -34,11 +36,15 @@ def export(
     if format not in SUFFIXES:
         raise SettingError(f"format '{format}': not known.{did_you_mean(format, SUFFIXES)}")
     path = _place(run, format, out)
+    second = path.with_name(f"{path.stem}{EIGHT_BIT}{path.suffix}") if eight_bit and format == "onnx" else None
+    for file in (path, second):
+        if file is not None:
+            must_be_replaceable(file, MARK, "export")
     from deep_patch_learning.inference.loading import SHIPPED
 
     recipe = Recipe.load(_must_be_a_run(run).config if run is not None else SHIPPED / "config.toml")
     model = load(run, "cpu", scales, flips)
-    about = describe(model, recipe)
+    about = describe(model, recipe) | ({} if run is None else {"source": RunFolder(run).digest()})
     if format == "torch":
         from deep_patch_learning.inference.exported.program import write_program
 
@@ -48,9 +54,8 @@ def export(
 
     made = onnx_model(model, about)
     write_onnx(made, path)
-    if not eight_bit:
+    if second is None:
         return [path]
-    second = path.with_name(f"{path.stem}{EIGHT_BIT}{path.suffix}")
     write_onnx(with_8_bit_weights(made), second)
     return [path, second]
 
@@ -111,6 +116,10 @@ def exported(model: str | Path | None) -> Path:
         file, command = _must_be_a_run(model).folder / f"model{ONNX}", f"dpl export {model}"
     if not file.is_file():
         raise RunError(f"{file}: there is no such file. Write it: {command}")
+    from deep_patch_learning.inference.exported.onnx_runtime import source_of
+
+    if model is not None and source_of(file) not in (None, RunFolder(model).digest()):
+        raise RunError(f"{file}: the run was trained on or calibrated since. Write it again: {command}")
     return file
 
 

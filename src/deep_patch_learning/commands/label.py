@@ -88,6 +88,7 @@ def label(
     if rule.precision is not None:
         loaded = TrustingModel.of(loaded)
     images = limited(read_tags(data, split, classes=loaded.classes), options.get("limit"))
+    target.check(images=images)
     store = options.get("reviewed")
     reviewed = {} if store is None else reviewed_of(store, images)
     images = with_reviewed_tags(images, reviewed)

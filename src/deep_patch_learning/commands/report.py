@@ -5,6 +5,7 @@ from pathlib import Path
 from typing import Unpack
 
 from deep_patch_learning.commands.options import Work, check_options
+from deep_patch_learning.common.atomic_files import must_be_replaceable
 from deep_patch_learning.common.errors import RunError
 from deep_patch_learning.common.progress import bar
 from deep_patch_learning.data.dataset import TaggedImages
@@ -17,7 +18,7 @@ from deep_patch_learning.inference.loading import load
 from deep_patch_learning.inference.stream import predict_prepared
 from deep_patch_learning.patches.prepare import prepare
 from deep_patch_learning.report.build import MeasuredRun, build_report, held_out_split, images_of_run
-from deep_patch_learning.report.page import write_report
+from deep_patch_learning.report.page import MARK, write_report
 from deep_patch_learning.runs.folder import RunFolder
 
 
@@ -40,6 +41,10 @@ def report(
     check_options(work, Work, "report")
     folder = RunFolder(run)
     folder.must_exist()
+    page_of_run = folder.folder / "report.html"
+    written = Path(out) if out else page_of_run
+    if written.resolve() != page_of_run.resolve():  # what is in a run folder is ours, also of earlier versions
+        must_be_replaceable(written, MARK, "report")
     model = load(run, work.get("device", "auto"))
     right = _right(folder, reviewed, model.classes)
     place, images, words = _chosen(folder, model.classes, None if data is None else Path(data), split)
@@ -53,7 +58,7 @@ def report(
         page = build_report(
             MeasuredRun(folder, model, prepared, predictions, figures, truth, words, right), progress=show
         )
-    return write_report(Path(out) if out else folder.folder / "report.html", page)
+    return write_report(written, page)
 
 
 def _right(run: RunFolder, reviewed: str | Path | None, classes: Sequence[str]) -> RightBoxes | None:

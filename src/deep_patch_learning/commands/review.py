@@ -1,6 +1,5 @@
 """`dpl review`: boxes of a model or of label files -> a page on which people accept, correct and draw them."""
 
-import os
 import socket
 import webbrowser
 from pathlib import Path
@@ -96,6 +95,8 @@ def opened_review(
         if not place.exists():
             _create(place, data, model, split, options)
         opened = ReviewStore(place)
+        if data.suffix != ".sqlite":
+            _must_be_about(opened, _about(data, model, split))
         key = key_beside(opened.path)
         if token is None and not is_loopback(host):
             token = token_of(key)
@@ -107,7 +108,9 @@ def opened_review(
 
 
 def _url(host: str, port: int, token: str | None) -> str:
-    shown = {"0.0.0.0": os.uname().nodename, "::": os.uname().nodename}.get(host, f"[{host}]" if ":" in host else host)
+    shown = {"0.0.0.0": socket.gethostname(), "::": socket.gethostname()}.get(
+        host, f"[{host}]" if ":" in host else host
+    )
     return f"http://{shown}:{port}/" + ("" if token is None else f"?token={token}")
 
 
@@ -126,17 +129,40 @@ def _store_of(data: Path, model: "ModelOrRun", store: Path | None) -> Path:
     return Path(f"{data.resolve().stem}.{STORE}")
 
 
+def _about(data: Path, model: "ModelOrRun", split: str | None) -> dict[str, str | None]:
+    """Return what a store says about its review."""
+    from deep_patch_learning.review.contents import digest_of_labels, is_labels
+
+    about = {"title": data.resolve().stem, "data": str(data.resolve()), "split": split}
+    if model is None and is_labels(data):
+        return {**about, "kind": "labels", "digest": digest_of_labels(data)}
+    return {**about, "kind": "model", "model": str(Path(model).resolve()) if isinstance(model, str | Path) else None}
+
+
+def _must_be_about(store: "ReviewStore", asked: dict[str, str | None]) -> None:
+    """Raise `DataError` where the store that is there holds another review than the one asked for."""
+    words = {"kind": "another kind", "data": "other data", "split": "another split", "model": "another model"}
+    words["digest"] = "these labels as they were before they changed"
+    for key, said in words.items():
+        if key in store.about and store.about[key] != asked.get(key):
+            before = "" if key == "digest" else f" ({store.about[key] or 'none'}, not {asked.get(key) or 'none'})"
+            raise DataError(
+                f"{store.path}: holds a review of {said}{before}. Go on with it: dpl review {store.path}. "
+                "Or begin another one with --store FILE."
+            )
+
+
 def _create(place: Path, data: Path, model: "ModelOrRun", split: str | None, options: ReviewOptions) -> None:
-    from deep_patch_learning.review.contents import is_labels, of_labels
+    from deep_patch_learning.review.contents import of_labels
     from deep_patch_learning.review.store import create_store
 
     if data.suffix == ".sqlite":
         raise DataError(f"{data}: there is no such store. Give the data set, with --model, and one is made.")
     follow = options.get("follow_links", False)
-    about = {"title": data.resolve().stem, "data": str(data.resolve()), "split": split}
-    if model is None and is_labels(data):
+    about = _about(data, model, split)
+    if about["kind"] == "labels":
         classes, images = of_labels(data, follow)
-        count = create_store(place, classes, images, {**about, "kind": "labels"})
+        count = create_store(place, classes, images, about)
     else:
         count = _of_model(place, data, model, split, options, about)
     console.print(f"{count} boxes to review", markup=False)
@@ -161,15 +187,15 @@ def _of_model(
     loaded = as_model(model, options.get("device", "auto"))
     if not _finds_boxes(loaded):
         raise RunError(f"{model}: only classifies and finds no boxes. Train one with --heads both or discovery.")
+    trusting = TrustingModel.of(loaded)
     images = limited(read_tags(data, split, classes=loaded.classes), options.get("limit"))
     root, follow = data if data.is_dir() else data.parent, options.get("follow_links", False)
     for path in images.paths:  # refused now, not after hours
         real_path(path, root, follow)
     prepared = prepare(images, loaded.patch_generator, workers=options.get("workers"))
-    predictions = predict_prepared(TrustingModel.of(loaded), prepared, description="finding boxes")
-    name = str(Path(model).resolve()) if isinstance(model, str | Path) else None
+    predictions = predict_prepared(trusting, prepared, description="finding boxes")
     found = of_predictions(predictions, prepared.images, follow, root)
-    return create_store(place, loaded.classes, found, {**about, "kind": "model", "model": name})
+    return create_store(place, loaded.classes, found, about)
 
 
 def _finds_boxes(model: "Model") -> bool:

@@ -28,6 +28,7 @@ try:
 except ImportError:  # not on this system: nobody can tell what is still being written, so nothing is removed
     fcntl = None  # type: ignore[assignment]
 
+_NEAR = 1 << 16  # bytes at the start or end of a file, where a mark is looked for
 LONGEST_NAME = 200  # bytes of a name that leave room for what is added to it: most systems take 255
 _TEMPORARY = re.compile(r"\.(?P<name>.+)\.\d+\.dpl-(?P<kind>part|before)")
 
@@ -93,6 +94,19 @@ def write_whole(path: Path, content: str | bytes) -> None:
     """Write a file, text as UTF-8; an existing file of that name is replaced in one step."""
     with written_whole(path) as part:
         part.write_bytes(content.encode() if isinstance(content, str) else content)
+
+
+def must_be_replaceable(path: Path, mark: bytes, what: str) -> None:
+    """Raise `DplError` where a path holds something else than an earlier file of ours, which has `mark` near its start or end."""
+    if not os.path.lexists(path):
+        return
+    if not path.is_symlink() and path.is_file():
+        with path.open("rb") as file:
+            start = file.read(_NEAR)
+            file.seek(max(path.stat().st_size - _NEAR, 0))
+            if mark in start or mark in file.read():
+                return
+    raise DplError(f"{path}: is there and is no {what} that dpl wrote. It stays as it is: give another --out.")
 
 
 @contextmanager

@@ -44,7 +44,8 @@ CREATE TABLE tags (
     PRIMARY KEY (image, class)
 ) WITHOUT ROWID;
 CREATE TABLE boxes (
-    id INTEGER PRIMARY KEY, image INTEGER NOT NULL REFERENCES images, class INTEGER NOT NULL REFERENCES classes,
+    -- an id is never given twice: an action that is undone may bring its box back
+    id INTEGER PRIMARY KEY AUTOINCREMENT, image INTEGER NOT NULL REFERENCES images, class INTEGER NOT NULL REFERENCES classes,
     x1 REAL NOT NULL, y1 REAL NOT NULL, x2 REAL NOT NULL, y2 REAL NOT NULL,
     status TEXT NOT NULL DEFAULT 'open',
     found_class INTEGER REFERENCES classes, found_x1 REAL, found_y1 REAL, found_x2 REAL, found_y2 REAL,

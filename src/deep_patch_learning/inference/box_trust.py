@@ -15,7 +15,7 @@ import numpy as np
 import torch
 
 from deep_patch_learning.common.boxes import area, box_iou, flip
-from deep_patch_learning.common.errors import DataError
+from deep_patch_learning.common.errors import DataError, SettingError
 from deep_patch_learning.inference.model import Model
 from deep_patch_learning.inference.prediction import Prediction, sigmoid
 from deep_patch_learning.inference.scoring import ImageInput, mirrored_input
@@ -131,6 +131,10 @@ class TrustingModel(Model):
     @classmethod
     def of(cls, model: Model, trust: BoxTrust | None = None) -> "TrustingModel":
         """Return a trusting model with the network and settings of another; the trust of this package if none is given."""
+        if model.views_are_fixed:
+            raise SettingError(
+                "other views, which the expected precision needs, are not part of an ONNX file. Give the folder of its run."
+            )
         settings, generator = model.settings, model.patch_generator
         made = cls(model.network, model.classes, settings, generator, str(model.device), model.calibration)
         scales = tuple(max(round(OTHER_SCALE * scale), 32) for scale in model.scales)

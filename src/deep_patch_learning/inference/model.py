@@ -55,6 +55,8 @@ class _Begun(NamedTuple):
 class Model:
     """A trained network with its class names: `model.predict(image)` says what is in it and where."""
 
+    views_are_fixed = False  # True where scales and flips cannot be changed
+
     def __init__(
         self,
         network: nn.Module,

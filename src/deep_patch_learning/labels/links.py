@@ -66,10 +66,15 @@ def file_part(text: str, otherwise: str) -> str:
 
 def link(place: Path, image: LabelledImage) -> None:
     """Make `place` a link to an image; one in a shard has no file to link to, and raises `DataError`."""
-    if shard_of(image.path) is not None:
-        raise DataError(f"{image.path}: lies in a shard, and this format links to image files. Use --format parquet.")
+    refuse_in_shard(image.path)
     place.parent.mkdir(parents=True, exist_ok=True)
     place.symlink_to(image.path.absolute())
+
+
+def refuse_in_shard(path: Path) -> None:
+    """Raise `DataError` for an image in a shard, which has no file of its own."""
+    if shard_of(path) is not None:
+        raise DataError(f"{path}: lies in a shard, and this format links to image files. Use --format parquet.")
 
 
 def turned(images: Sequence[LabelledImage]) -> int:

@@ -16,6 +16,7 @@ from deep_patch_learning.labels.studio_tasks import RequestError, answer, image_
 
 MOST_TASKS = 256  # of one request
 LARGEST_BODY = 64 << 20  # bytes
+LOOPBACK = ("127.0.0.1", "::1", "localhost")  # the names of this machine, the only ones that need no password
 USER = "dpl"  # of basic authentication
 
 Handler = Callable[[dict[str, Any]], dict[str, Any]]
@@ -88,6 +89,8 @@ def backend_app(backend: Backend, password: str | None = None) -> Any:
     app = FastAPI(title="Deep Patch Learning", docs_url=None, redoc_url=None, openapi_url=None)
 
     async def check_password(request: Request, call_next: Callable[[Request], Awaitable[Any]]) -> Any:
+        if password is None and request.url.hostname not in LOOPBACK:  # another site's name that points at this machine
+            return JSONResponse({"error": "this server does not go by that name"}, 421)
         if password is not None and request.url.path not in ("/", "/health") and not _allowed(request, password):
             return JSONResponse({"error": "wrong user or password"}, 401, {"WWW-Authenticate": "Basic"})
         return await call_next(request)

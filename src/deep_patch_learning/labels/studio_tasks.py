@@ -1,24 +1,22 @@
 """Label Studio's requests -> images and answers: what a labelling page asks for, where a task's image is, and its regions.
 
-Everything here comes from a client that is not trusted: a path must lie in the configured folder, an address must be of the
-configured Label Studio, and sizes are limited.
+Everything here comes from a client that is not trusted: a path must lie in the configured folder, no other address is opened,
+images inside a task are judged as files are, and sizes are limited.
 """
 
 import base64
 import binascii
 from collections.abc import Sequence
 from dataclasses import dataclass
-from io import BytesIO
 from pathlib import Path
 from typing import Any
 from urllib.parse import parse_qs, urlsplit
 from xml.etree import ElementTree
 
 import numpy as np
-from PIL import Image
 
 from deep_patch_learning.common.errors import DataError, did_you_mean
-from deep_patch_learning.data.images import UNDECODABLE, pixels_of, read_image
+from deep_patch_learning.data.images import decode_image, read_image
 from deep_patch_learning.inference.prediction import Prediction
 
 LOCAL_FILES = "/data/local-files/"  # Label Studio's address of files below its document root
@@ -96,7 +94,10 @@ def image_of(task: Any, page: Page, folder: Path | None) -> np.ndarray:
         raise RequestError(f"the task has no '{page.key}' in its data.")
     if address.startswith("data:"):
         return _inside(address)
-    parts = urlsplit(address)
+    try:
+        parts = urlsplit(address)
+    except ValueError as error:
+        raise RequestError(f"'{address[:80]}' is no address ({error}).") from None
     if parts.path != LOCAL_FILES or parts.scheme or parts.netloc:
         raise RequestError(
             f"'{address[:80]}' is neither a file of local storage ({LOCAL_FILES}?d=...) nor an image in the task. Add the images "
@@ -125,11 +126,9 @@ def _inside(address: str) -> np.ndarray:
     if not comma or not head.endswith(";base64") or len(text) > LARGEST_IMAGE * 4 // 3:
         raise RequestError(f"an image inside a task must be base64 and at most {LARGEST_IMAGE >> 20} MiB.")
     try:
-        with Image.open(BytesIO(base64.b64decode(text, validate=True))) as image:
-            image.load()
-            return pixels_of(image)
-    except (binascii.Error, *UNDECODABLE) as error:
-        raise RequestError(f"the image inside the task cannot be read ({str(error)[:80]}).") from None
+        return decode_image(base64.b64decode(text, validate=True), "the image inside the task")
+    except (binascii.Error, DataError) as error:
+        raise RequestError(f"the image inside the task cannot be read ({str(error)[:160]}).") from None
 
 
 def answer(found: Prediction, page: Page, model_version: str) -> dict[str, Any]:

@@ -13,6 +13,7 @@ from deep_patch_learning.common.atomic_files import UnfitError, folder_written_w
 from deep_patch_learning.common.errors import DataError, did_you_mean
 from deep_patch_learning.data.dataset import TaggedImages
 from deep_patch_learning.data.reviewed import ReviewedImage
+from deep_patch_learning.data.shard_members import parquet
 from deep_patch_learning.inference.prediction import Prediction
 from deep_patch_learning.labels.coco import write_coco
 from deep_patch_learning.labels.createml import write_createml
@@ -20,7 +21,7 @@ from deep_patch_learning.labels.cvat import write_cvat
 from deep_patch_learning.labels.fiftyone import write_fiftyone
 from deep_patch_learning.labels.imagefolder import write_imagefolder
 from deep_patch_learning.labels.label_studio import write_label_studio
-from deep_patch_learning.labels.links import file_part, image_root, turned
+from deep_patch_learning.labels.links import file_part, image_root, refuse_in_shard, turned
 from deep_patch_learning.labels.parquet import write_parquet
 from deep_patch_learning.labels.select import LabelRule, LabelSet, select, summary
 from deep_patch_learning.labels.voc import refuse_unwritable, write_voc
@@ -42,14 +43,19 @@ class LabelTarget:
     split: str | None = None
     model_version: str = "deep-patch-learning"
 
-    def check(self, classes: Sequence[str] = ()) -> None:
-        """Raise `DataError` for what cannot be written before predictions take hours: an unknown format, a class, the folder.
+    def check(self, classes: Sequence[str] = (), images: TaggedImages | None = None) -> None:
+        """Raise `DplError` for what cannot be written, before predictions take hours: format, class, image, folder.
 
         What a killed process left beside the folder is removed.
         """
         check_format(self.format)
         if self.format in IN_XML:
             refuse_unwritable(classes)
+        if self.format == "parquet":
+            parquet()
+        if images is not None and self.format not in WITHOUT_LINKS:
+            for path in images.paths:
+                refuse_in_shard(path)
         target = Path(self.folder).resolve()
         sweep(target.parent, target.name)
         check_folder(self.folder)
@@ -67,7 +73,11 @@ FORMATS: dict[str, Callable[[LabelTarget, LabelSet, Path], list[str]]] = {
     "fiftyone": lambda target, labels, partial: write_fiftyone(labels, partial),
     "imagefolder": lambda target, labels, partial: write_imagefolder(labels, partial),
 }
-IN_XML = ("voc", "label-studio")  # which cannot hold every name of a class
+IN_XML = ("voc", "label-studio", "cvat")  # which cannot hold every name of a class
+WITHOUT_LINKS = (
+    "parquet",
+    "label-studio",
+)  # the others link to image files, so that images in shards are none for them
 
 
 def write_labels(

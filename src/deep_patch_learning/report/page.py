@@ -124,6 +124,9 @@ def render(report: ReportPage) -> str:
     return _environment().get_template("page.html.j2").render(report=report)
 
 
+MARK = b'<meta name="generator" content="Deep Patch Learning">'
+
+
 def write_report(path: str | Path, report: ReportPage) -> Path:
     """Return the path of the page written; an existing file is replaced in one step."""
     path = Path(path)

@@ -10,6 +10,7 @@ import ipaddress
 import os
 import secrets
 import socket
+import time
 from dataclasses import dataclass, field
 from html import escape
 from http import HTTPStatus
@@ -23,6 +24,7 @@ from starlette.exceptions import HTTPException
 from deep_patch_learning.common.errors import SettingError
 
 COOKIE = "dpl_review"  # the start of its name: a browser sends the cookies of all ports of a host
+KEY_BYTES = 32
 MOST_BYTES = 256 * 1024  # of a request's body
 _LOOPBACK = frozenset({"localhost", "127.0.0.1", "::1"})
 _WITHOUT_COOKIE = ("/", "/static/")  # the empty page: it holds nothing of the data
@@ -102,19 +104,22 @@ class Access:
 def key_beside(store: Path) -> bytes:
     """Return the key that signs cookies, kept in a private file beside the store: after a restart pages go on."""
     place = store.with_name(f"{store.name}.key")
-    try:
-        key = place.read_bytes()
-        if len(key) == 32:
+    for _ in range(50):
+        try:
+            key = place.read_bytes()
+        except FileNotFoundError:
+            break
+        if len(key) == KEY_BYTES:
             return key
-        place.unlink()
-    except FileNotFoundError:
-        pass
-    key = secrets.token_bytes(32)
+        time.sleep(0.02)  # another server on the same store may be writing it
+    else:
+        place.unlink(missing_ok=True)  # damaged
+    key = secrets.token_bytes(KEY_BYTES)
     try:
         with os.fdopen(os.open(place, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb") as file:
             file.write(key)
-    except FileExistsError:  # another server on the same store was quicker
-        return place.read_bytes()
+    except FileExistsError:  # another server was quicker
+        return key_beside(store)
     return key
 
 

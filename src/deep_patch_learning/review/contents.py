@@ -1,5 +1,6 @@
 """What a review begins with: the boxes that a model finds for a tagged set, or those of label files."""
 
+import hashlib
 import os
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
@@ -57,6 +58,12 @@ def _corners(box: np.ndarray) -> tuple[float, float, float, float]:
 def is_labels(place: Path) -> bool:
     """Return whether a path holds boxes to review rather than tags to find boxes for: a COCO json, or labels of `dpl label`."""
     return place.suffix.lower() == ".json" or (place / MANIFEST).is_file()
+
+
+def digest_of_labels(place: Path) -> str:
+    """Return a hash that changes with the labels: of a COCO json, or of what `dpl label` says of its folder."""
+    file = place / MANIFEST
+    return hashlib.sha256((file if file.is_file() else place).read_bytes()).hexdigest()
 
 
 def of_labels(place: Path, follow_links: bool = False) -> tuple[tuple[str, ...], list[FoundImage]]:

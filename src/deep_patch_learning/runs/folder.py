@@ -280,6 +280,15 @@ class RunFolder:
         """Return the versions that the run was made with; {} where they were not written down."""
         return read_json(self.versions, dict[str, str], RunError, AGAIN) if self.versions.exists() else {}
 
+    def digest(self) -> str:
+        """Return a hash of what predictions come from: the weights and their calibration."""
+        found = hashlib.sha256()
+        for file in (self.weights if self.weights.exists() else self.checkpoint, self.calibration):
+            if file.exists():
+                with file.open("rb") as content:
+                    found.update(hashlib.file_digest(content, "sha256").digest())
+        return found.hexdigest()
+
     def must_exist(self) -> None:
         """Raise `RunError` unless the folder holds a run; runs beside it are named."""
         if self.config.is_file() and self.data.is_file():

@@ -47,6 +47,11 @@ def session_of(path: Path, threads: int = 1) -> Any:
         raise RunError(f"{path}: is no ONNX file that can be read ({found}). Write it again: dpl export RUN.") from None
 
 
+def source_of(path: Path) -> str | None:
+    """Return the digest of the run that an ONNX file was written from; None in files of earlier versions."""
+    return session_of(path).get_modelmeta().custom_metadata_map.get("source")
+
+
 def load_onnx(path: Path, patches: PatchGenerator | None = None) -> "OnnxModel":
     """Return the model in an ONNX file that `dpl export` wrote; `patches` takes the place of the generator in it."""
     about = session_of(path).get_modelmeta().custom_metadata_map
@@ -94,6 +99,8 @@ class OnnxNetwork(nn.Module):
 
 class OnnxModel(Model):
     """A model whose scores onnxruntime computes. What its file was exported with is fixed: scales, flips and calibration."""
+
+    views_are_fixed = True
 
     def with_settings(self, **changes: Any) -> "OnnxModel":
         """Return a model on the same file with some of the settings changed, such as `nms=0.4`."""
