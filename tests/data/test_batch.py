@@ -6,9 +6,18 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from deep_patch_learning.data.batch import collate, lay_out, make_view, original_boxes, render, scaled_size, shape_of
+from deep_patch_learning.common.boxes import flip as flip_boxes
+from deep_patch_learning.data.batch import collate, lay_out, make_view, render, scaled_size, shape_of
 
 SIDES = st.integers(20, 120)
+
+
+def original_boxes(
+    patches: torch.Tensor, view_size: tuple[int, int], size: tuple[int, int], flip: bool
+) -> torch.Tensor:
+    """Return patches of a view as boxes of the original image: the inverse of `make_view`. Sizes are (height, width)."""
+    boxes = flip_boxes(patches, view_size[1]) if flip else patches
+    return boxes * boxes.new_tensor([size[1] / view_size[1], size[0] / view_size[0]] * 2)
 
 
 @settings(max_examples=60, deadline=None)

@@ -1,6 +1,5 @@
 """The evaluation server's files, read back as the devkit does, and the test list it answers for."""
 
-import re
 import tarfile
 from collections.abc import Iterator
 from dataclasses import replace
@@ -11,8 +10,7 @@ import pytest
 from PIL import Image
 
 from deep_patch_learning.common.errors import DataError
-from deep_patch_learning.data.dataset import UNKNOWN
-from deep_patch_learning.data.readers.voc import VOC_CLASSES, read_voc_names
+from deep_patch_learning.data.readers.voc import VOC_CLASSES
 from deep_patch_learning.inference.prediction import Prediction
 from deep_patch_learning.research.voc_server import write_server_files
 
@@ -178,39 +176,6 @@ def test_a_folder_with_files_in_it_is_left_alone(tmp_path: Path) -> None:
     assert [path.name for path in (tmp_path / "out").iterdir()] == ["mine.txt"]
     (tmp_path / "out" / "mine.txt").unlink()
     assert write_server_files(PREDICTIONS, tmp_path / "out").is_file()
-
-
-@pytest.fixture
-def unlabelled(tmp_path: Path) -> Path:
-    """A VOC2012 test folder: images and their list, no annotation."""
-    folder = tmp_path / "VOC2012"
-    (folder / "JPEGImages").mkdir(parents=True)
-    (folder / "ImageSets" / "Main").mkdir(parents=True)
-    for name in ("2008_000001", "2008_000004", "2008_000005"):
-        Image.new("RGB", (4, 3)).save(folder / "JPEGImages" / f"{name}.jpg")
-    (folder / "ImageSets/Main/test.txt").write_text("2008_000004\n2008_000001\n")
-    return folder
-
-
-def test_a_list_without_annotations(unlabelled: Path) -> None:
-    images = read_voc_names(unlabelled)
-    assert images.names == ("2008_000004", "2008_000001")
-    assert images.classes == VOC_CLASSES
-    assert images.labels.shape == (2, 20)
-    assert (images.labels == UNKNOWN).all()
-    assert images.read(0).shape == (3, 4, 3)
-    assert read_voc_names(unlabelled, "test", ["dog"]).classes == ("dog",)
-
-
-def test_lists_that_cannot_be_read(unlabelled: Path) -> None:
-    with pytest.raises(DataError, match=r"there is no split 'tets'.*Did you mean 'test'"):
-        read_voc_names(unlabelled, "tets")
-    (unlabelled / "ImageSets/Main/test.txt").write_text("2008_000004\n2008_000099\n")
-    with pytest.raises(DataError, match=re.escape("1 of 2 images are not there: '2008_000099' (line 2)")):
-        read_voc_names(unlabelled)
-    (unlabelled / "JPEGImages").rename(unlabelled / "Images")
-    with pytest.raises(DataError, match="it has no JPEGImages"):
-        read_voc_names(unlabelled)
 
 
 def test_the_classes_are_vocs_in_their_order() -> None:

@@ -131,13 +131,17 @@ BACKBONES = (
 )
 
 Data = Annotated[
-    Path, typer.Argument(help="A VOC folder, COCO json, CSV (image,tags), folder per class, or JSON lines.")
+    Path,
+    typer.Argument(
+        help="A VOC folder, COCO json, CSV (image,tags), folder per class, JSON lines, shards (.tar, .parquet), or an export of "
+        "Label Studio, CVAT or Hugging Face."
+    ),
 ]
 DataOrUri = Annotated[
     str,
     typer.Argument(
-        help="A VOC folder, COCO json, CSV (image,tags), folder per class, or JSON lines. With --engine ray also shards (.tar, "
-        ".parquet: a folder, a file, a pattern) and URIs."
+        help="A VOC folder, COCO json, CSV (image,tags), folder per class, JSON lines, shards (.tar, .parquet), or an export of "
+        "Label Studio, CVAT or Hugging Face. With --engine ray also patterns of shards and URIs."
     ),
 ]
 EngineName = Annotated[
@@ -269,11 +273,10 @@ def settings_of(changes: Sequence[str], **options: Any) -> dict[str, Any]:
     found = {
         key: str(value) if isinstance(value, StrEnum) else value for key, value in options.items() if value is not None
     }
-    for change in changes:
-        key, equals, text = change.partition("=")
-        if not equals:
-            raise SettingError(f"--set {change}: wanted KEY=VALUE, such as --set learning_rate=1e-4.")
-        found[key.strip()] = text.strip()
+    if changes:
+        from deep_patch_learning.recipe.choose import key_and_value
+
+        found |= dict(map(key_and_value, changes))
     return found
 
 

@@ -17,7 +17,7 @@ from deep_patch_learning.data.dataset import TaggedImages
 from deep_patch_learning.data.readers.read import disjoint_splits, named_splits, read_tags
 from deep_patch_learning.data.truth import TrueBoxes, read_truth
 
-_DATA_SUFFIXES = (".json", ".csv", ".jsonl", ".ndjson")
+_DATA_SUFFIXES = (".json", ".csv", ".jsonl", ".ndjson", ".xml", ".tar", ".parquet")
 
 
 def check(

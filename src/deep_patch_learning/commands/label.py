@@ -156,8 +156,7 @@ def _rule(options: LabelOptions) -> LabelRule:
 def _finds_boxes(model: ModelOrRun) -> bool:
     """Whether a model, or the run in a folder, has a head that scores patches."""
     if isinstance(model, Model):
-        networks = getattr(model.network, "members", [model.network])  # of an ensemble, all
-        return all(network.discovery is not None or network.refinement is not None for network in networks)
+        return model.finds_boxes
     if not isinstance(model, str | Path):
         return True  # the shipped model does; several runs are checked as they are loaded
     if Path(model).suffix.lower() == ONNX:

@@ -15,7 +15,6 @@ if TYPE_CHECKING:
     import uvicorn
 
     from deep_patch_learning.inference.loading import ModelOrRun
-    from deep_patch_learning.inference.model import Model
     from deep_patch_learning.review.store import ReviewStore
 
 STORE = "review.sqlite"  # beside a run
@@ -185,7 +184,7 @@ def _of_model(
     from deep_patch_learning.review.store import create_store
 
     loaded = as_model(model, options.get("device", "auto"))
-    if not _finds_boxes(loaded):
+    if not loaded.finds_boxes:
         raise RunError(f"{model}: only classifies and finds no boxes. Train one with --heads both or discovery.")
     trusting = TrustingModel.of(loaded)
     images = limited(read_tags(data, split, classes=loaded.classes), options.get("limit"))
@@ -196,8 +195,3 @@ def _of_model(
     predictions = predict_prepared(trusting, prepared, description="finding boxes")
     found = of_predictions(predictions, prepared.images, follow, root)
     return create_store(place, loaded.classes, found, about)
-
-
-def _finds_boxes(model: "Model") -> bool:
-    networks = getattr(model.network, "members", [model.network])  # of an ensemble, all
-    return all(network.discovery is not None or network.refinement is not None for network in networks)

@@ -12,8 +12,6 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from deep_patch_learning.common.boxes import flip as flip_boxes
-
 SMALLEST = 64  # pixels: the least that the deepest backbone needs for a map of one cell
 
 
@@ -150,12 +148,6 @@ def make_view(
     pixels = _scaled(image, *new, device)
     moved = torch.from_numpy(_moved(patches, size, new, flip)).to(device)
     return View(pixels.flip(2) if flip else pixels, moved, _pixel(size, new))
-
-
-def original_boxes(patches: Tensor, view_size: tuple[int, int], size: tuple[int, int], flip: bool = False) -> Tensor:
-    """Return patches of a view as boxes of the original image: the inverse of `make_view`. Sizes are (height, width)."""
-    boxes = flip_boxes(patches, view_size[1]) if flip else patches
-    return boxes * boxes.new_tensor([size[1] / view_size[1], size[0] / view_size[0]] * 2)
 
 
 def collate(views: Sequence[View]) -> Batch:

@@ -25,7 +25,6 @@ VERSION = 1  # of the tables, SQLite's `user_version`
 # that a person moved or gave another class, `drawn` one that a person made. `found_*` is the box as it was found, NULL where
 # it was drawn. Corners are (x1, y1, x2, y2) in pixels of the upright image, half-open.
 OPEN, RIGHT, WRONG, CORRECTED, DRAWN = "open", "right", "wrong", "corrected", "drawn"
-STATUSES = (OPEN, RIGHT, WRONG, CORRECTED, DRAWN)
 
 SCHEMA = """
 CREATE TABLE meta (key TEXT PRIMARY KEY, value TEXT NOT NULL) WITHOUT ROWID;  -- values are JSON

@@ -79,6 +79,12 @@ class Model:
         self._chunk = PATCHES_AT_ONCE
 
     @property
+    def finds_boxes(self) -> bool:
+        """Whether a head scores patches; of an ensemble, one of each network."""
+        networks = getattr(self.network, "members", [self.network])
+        return all(network.discovery is not None or network.refinement is not None for network in networks)
+
+    @property
     def scales(self) -> tuple[int, ...]:
         """The lengths of an image's longest side at which the network sees it."""
         return self.settings.scales

@@ -95,6 +95,14 @@ def _no_weights(backbone: str) -> str:
     )
 
 
+def key_and_value(change: str) -> tuple[str, str]:
+    """Return key and value of a text of `--set`."""
+    key, equals, text = change.partition("=")
+    if not equals:
+        raise SettingError(f"--set {change}: wanted KEY=VALUE, such as --set learning_rate=1e-4.")
+    return key.strip(), text.strip()
+
+
 def ask(
     name: str, heads: str = "", seed: int = 0, changes: Sequence[str] = (), options: Mapping[str, Any] | None = None
 ) -> AskedRecipe:
@@ -107,11 +115,7 @@ def ask(
     values: dict[str, Any] = {"seed": seed, **(options or {})}
     if heads:
         values["heads"] = heads_of(heads)
-    for change in changes:
-        key, equals, text = change.partition("=")
-        if not equals:
-            raise SettingError(f"--set {change}: wanted KEY=VALUE, such as --set learning_rate=1e-4.")
-        values[key.strip()] = text.strip()
+    values |= dict(map(key_and_value, changes))
     settings = dict(typed(key, value) for key, value in values.items())
     if "scales" in settings:
         settings.setdefault("test_scales", ())  # scales of training are those of prediction too

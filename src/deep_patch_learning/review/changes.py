@@ -6,7 +6,6 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-KEYS = {"boxes": ("id",), "tags": ("image", "class"), "images": ("id",)}
 _COLUMNS = {
     "boxes": (
         *("id", "image", "class", "x1", "y1", "x2", "y2", "status", "found_class", "found_x1", "found_y1", "found_x2"),

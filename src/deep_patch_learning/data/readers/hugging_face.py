@@ -12,11 +12,6 @@ DICT, INFO, STATE = "dataset_dict.json", "dataset_info.json", "state.json"  # wh
 _WANTED = "a data set that datasets.save_to_disk wrote"
 
 
-def is_saved(folder: Path) -> bool:
-    """Return whether a folder is a saved data set, or a dictionary of them."""
-    return (folder / DICT).is_file() or ((folder / STATE).is_file() and (folder / INFO).is_file())
-
-
 def read_hugging_face(folder: Path) -> TagTable:
     """Return the images and tags of a saved data set; the data sets of a dictionary are its splits.
 

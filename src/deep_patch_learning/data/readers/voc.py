@@ -9,7 +9,6 @@ from pathlib import Path
 from xml.etree import ElementTree
 
 from deep_patch_learning.common.errors import DataError, short
-from deep_patch_learning.data.dataset import TaggedImages
 from deep_patch_learning.data.images import IMAGE_SUFFIXES
 from deep_patch_learning.data.readers.table import (
     TagRow,
@@ -18,7 +17,6 @@ from deep_patch_learning.data.readers.table import (
     read_lines,
     read_list,
     sorted_classes,
-    to_images,
 )
 
 # fmt: off
@@ -65,21 +63,6 @@ def read_voc(folder: Path, split: str | None) -> TagTable:
         return TagTable(source, folder, rows, tuple(sorted(lists.class_names())))
     rows = _rows_from_annotations(folder, ids, source)
     return TagTable(source, folder, rows, _annotated_classes(folder, lists, rows))
-
-
-def read_voc_names(folder: Path, split: str = "test", classes: Sequence[str] = VOC_CLASSES) -> TaggedImages:
-    """Return the images of a list with every tag unknown: for a test set whose annotations are not public."""
-    lists = _find_lists(folder)
-    if split in lists.splits:
-        source = lists.splits[split]
-        lines = read_lines(source, _WANTED)
-    else:
-        source, lines = read_list(split, folder, lists.splits, folder)
-    if not (folder / "JPEGImages").is_dir():
-        raise DataError(f"{folder}: wanted a VOC folder, but it has no JPEGImages. Give the folder that holds them.")
-    find = _Images(folder)
-    rows = [TagRow(place, image_id, find(image_id), (), classes) for place, image_id in _with_places(lines)]
-    return to_images(TagTable(source, folder, rows, tuple(classes)), None, None)
 
 
 def objects(path: Path) -> list[tuple[str, bool, ElementTree.Element]]:

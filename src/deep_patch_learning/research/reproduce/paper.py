@@ -124,7 +124,6 @@ class Time(NamedTuple):
 
 
 TIMES = {ALEXNET: Time(6.0, 1.85, 0.35), VGG16: Time(28.0, 2.8)}
-HCP_SECONDS = {ALEXNET: 3.0, VGG16: 10.0}  # per test image, beside DPL of the same network
 
 
 def counterpart(backbone: str) -> str | None:
