@@ -45,7 +45,7 @@ def kinds(scratch: Path) -> dict[str, Kind]:
         "check": lambda work, count: ["check", *data, "--limit", count],
         "patches": lambda work, count: ["patches", *data, "--limit", count],
         "predict": lambda work, count: ["predict", _photos(voc, work, count), *cpu, "--no-draw", "--out", work / "out"],
-        "label": lambda work, count: ["label", *data, "--limit", count, *cpu, "--out", work / "out"],
+        "label": lambda work, count: ["label", *data, "--limit", count, *cpu[:2], "--out", work / "out"],
         "evaluate": lambda work, count: ["evaluate", *data, "--limit", count, *cpu],
     }
     env = {**os.environ, "DPL_CACHE": str(scratch / "cache")}
