@@ -3,6 +3,7 @@
 import json
 import math
 from typing import NamedTuple
+from unittest.mock import patch
 
 import numpy as np
 import pytest
@@ -11,6 +12,7 @@ from hypothesis import strategies as st
 
 from deep_patch_learning.common.boxes import box_iou
 from deep_patch_learning.data.truth import TrueBoxes
+from deep_patch_learning.evaluation import matching
 from deep_patch_learning.evaluation.average_precision import interpolated_ap, recall_at
 from deep_patch_learning.evaluation.discovery import corloc, detection_mean_ap, instance_recall
 from deep_patch_learning.evaluation.matching import paired_iou
@@ -232,19 +234,23 @@ def slow_hits(rows, index, strict):
     return hits, sum(c == index and not difficult for true, _ in rows for _, c, difficult in true)
 
 
-@given(images, st.booleans())
-def test_detection_equals_the_devkits_loop(rows, strict):
+BLOCKS = st.sampled_from([1, 2, 500])  # images that are matched at a time
+
+
+@given(images, st.booleans(), BLOCKS)
+def test_detection_equals_the_devkits_loop(rows, strict, block):
     truth = [true_boxes(*true) for true, _ in rows]
     found = [found_boxes(*detections) for _, detections in rows]
-    report = detection_mean_ap(found, truth, ["cat", "dog"], strict=strict)
+    with patch.object(matching, "BLOCK", block):
+        report = detection_mean_ap(found, truth, ["cat", "dog"], strict=strict)
     for index, name in enumerate(["cat", "dog"]):
         hits, positives = slow_hits(rows, index, strict)
         expected = 100 * interpolated_ap(np.array(hits, bool), positives, "all-point")
         assert report.all_point[name] == pytest.approx(expected, nan_ok=True)
 
 
-@given(images, st.booleans(), st.booleans())
-def test_corloc_and_recall_equal_slow_loops(rows, strict, with_difficult):
+@given(images, st.booleans(), st.booleans(), BLOCKS)
+def test_corloc_and_recall_equal_slow_loops(rows, strict, with_difficult, block):
     truth, found = [true_boxes(*true) for true, _ in rows], [found_boxes(*detections) for _, detections in rows]
     best = np.array([[TEN, found[0][0] if found else AWAY] for _, found in rows], np.float32)
     options = {"strict": strict, "with_difficult": with_difficult}
@@ -260,7 +266,9 @@ def test_corloc_and_recall_equal_slow_loops(rows, strict, with_difficult):
     expected = 100 * located / shown if shown else math.nan
     assert corloc(best, truth, ["cat", "dog"], **options).per_class["dog"] == pytest.approx(expected, nan_ok=True)
     expected = 100 * got / there if there else math.nan
-    assert instance_recall(found, truth, ["cat", "dog"], **options).overall == pytest.approx(expected, nan_ok=True)
+    with patch.object(matching, "BLOCK", block):
+        recall = instance_recall(found, truth, ["cat", "dog"], **options).overall
+    assert recall == pytest.approx(expected, nan_ok=True)
 
 
 @pytest.mark.parametrize(

@@ -25,8 +25,9 @@ from deep_patch_learning.evaluation.average_precision import (
 from deep_patch_learning.evaluation.matching import (
     Detections,
     best_match,
-    flatten_detections,
+    blocks,
     flatten_truth,
+    joined,
     overlaps,
     paired_iou,
     rule_in_words,
@@ -131,14 +132,26 @@ def detection_mean_ap(
     matched to the true box it overlaps most. The first match of a true box is right; a second one, and a box that
     overlaps none enough, is wrong; a match with a difficult box is neither.
     """
-    _check_lengths(detections, truth)
-    true, difficult = flatten_truth(truth, len(classes))
-    found, scores = flatten_detections(detections, len(classes))
-    match = best_match(found, true, len(classes), threshold, strict)  # (D,)
-    positives = np.bincount(true.classes[~difficult], minlength=len(classes))
+    found_classes, found_scores, matches, hard = [], [], [], []
+    positives, before = np.zeros(len(classes), np.int64), 0
+    for block in blocks(detections, truth, len(classes)):
+        match = best_match(block.found, block.true, len(classes), threshold, strict)
+        match[match >= 0] += before
+        before += len(block.difficult)
+        positives += np.bincount(block.true.classes[~block.difficult], minlength=len(classes))
+        matches.append(match.astype(np.int32))
+        found_classes.append(block.found.classes.astype(np.int32))
+        found_scores.append(block.scores)
+        hard.append(block.difficult)
+    of_box, scores, match, difficult = (
+        joined(found_classes),
+        joined(found_scores),
+        joined(matches),
+        joined(hard),
+    )  # (D,)
     all_point, eleven_point, recall = [], [], []
     for index in range(len(classes)):
-        of_class = np.flatnonzero(found.classes == index)
+        of_class = np.flatnonzero(of_box == index)
         ranked = match[of_class[np.argsort(-scores[of_class], kind="stable")]]
         hits = _hits(ranked, difficult)
         all_point.append(100.0 * interpolated_ap(hits, int(positives[index]), "all-point"))
@@ -182,19 +195,19 @@ def instance_recall(
     with_difficult: bool = True,
 ) -> RecallReport:
     """Return the percentage of all true boxes that a found box of their class matches, whatever its score."""
-    _check_lengths(detections, truth)
-    true, difficult = flatten_truth(truth, len(classes))
-    found, _ = flatten_detections(detections, len(classes))
-    found_index, true_index = same_image_and_class(found, true, len(classes))
-    iou = paired_iou(found.boxes[found_index], true.boxes[true_index])
-    hit = np.zeros(len(true.boxes), bool)
-    hit[true_index[overlaps(iou, threshold, strict)]] = True
-    counts = np.ones_like(difficult) if with_difficult else ~difficult
-    there = np.bincount(true.classes[counts], minlength=len(classes))
-    got = np.bincount(true.classes[counts & hit], minlength=len(classes))
+    there, got = np.zeros(len(classes), np.int64), np.zeros(len(classes), np.int64)
+    for block in blocks(detections, truth, len(classes)):
+        found, true = block.found, block.true
+        found_index, true_index = same_image_and_class(found, true, len(classes))
+        iou = paired_iou(found.boxes[found_index], true.boxes[true_index])
+        hit = np.zeros(len(true.boxes), bool)
+        hit[true_index[overlaps(iou, threshold, strict)]] = True
+        counts = np.ones_like(block.difficult) if with_difficult else ~block.difficult
+        there += np.bincount(true.classes[counts], minlength=len(classes))
+        got += np.bincount(true.classes[counts & hit], minlength=len(classes))
     return RecallReport(
         share(got.sum(), there.sum()),
-        per_class(classes, map(share, got, there)),
+        per_class(classes, map(share, got.tolist(), there.tolist())),
         int(there.sum()),
         f"{rule_in_words(threshold, strict)}, difficult boxes {'in' if with_difficult else 'out'}",
     )
@@ -210,8 +223,3 @@ def _hits(ranked: np.ndarray, difficult: np.ndarray) -> np.ndarray:
     hits = np.zeros(len(ranked), bool)
     hits[first[matches >= 0]] = True
     return hits
-
-
-def _check_lengths(detections: Sequence[Detections], truth: Sequence[TrueBoxes]) -> None:
-    if len(detections) != len(truth):
-        raise ValueError(f"there are detections for {len(detections)} images and true boxes for {len(truth)}")

@@ -4,7 +4,7 @@ Boxes are half-open, so x2 - x1 is the number of columns a box covers. The VOC d
 box and adds 1 to every side; that is the same number of pixels, and so the same IoU.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -12,6 +12,8 @@ import numpy as np
 
 from deep_patch_learning.common.boxes import box_iou
 from deep_patch_learning.data.truth import TrueBoxes
+
+BLOCK = 500  # images that are matched at a time
 
 
 class Detections(Protocol):
@@ -43,17 +45,37 @@ class FlatBoxes:
         return self.images * classes + self.classes
 
 
-def flatten_truth(truth: Sequence[TrueBoxes], classes: int) -> tuple[FlatBoxes, np.ndarray]:
-    """Return all true boxes, and which of them are difficult: (G,) bool."""
-    flat = _flatten([one.boxes for one in truth], [one.classes for one in truth], classes, "true box")
-    return flat, _join([one.difficult for one in truth]).astype(bool)
+@dataclass(frozen=True)
+class Block:
+    """The found and the true boxes of some images in a row. Memory for matching is that of a block, not of all images."""
+
+    found: FlatBoxes
+    scores: np.ndarray  # (D,)
+    true: FlatBoxes
+    difficult: np.ndarray  # (G,) bool
 
 
-def flatten_detections(detections: Sequence[Detections], classes: int) -> tuple[FlatBoxes, np.ndarray]:
-    """Return all found boxes and their scores, (D,)."""
+def blocks(detections: Sequence[Detections], truth: Sequence[TrueBoxes], classes: int) -> Iterator[Block]:
+    """Yield the boxes of all images, some images at a time, in their order; image numbers begin at 0 in each block."""
+    if len(detections) != len(truth):
+        raise ValueError(f"there are detections for {len(detections)} images and true boxes for {len(truth)}")
+    for first in range(0, len(truth), BLOCK):
+        part = slice(first, first + BLOCK)
+        true, difficult = flatten_truth(truth[part], classes, first)
+        yield Block(*flatten_detections(detections[part], classes, first), true, difficult)
+
+
+def flatten_truth(truth: Sequence[TrueBoxes], classes: int, first: int = 0) -> tuple[FlatBoxes, np.ndarray]:
+    """Return all true boxes, and which of them are difficult: (G,) bool. Errors count images from `first`."""
+    flat = _flatten([one.boxes for one in truth], [one.classes for one in truth], classes, "true box", first)
+    return flat, joined([one.difficult for one in truth]).astype(bool)
+
+
+def flatten_detections(detections: Sequence[Detections], classes: int, first: int = 0) -> tuple[FlatBoxes, np.ndarray]:
+    """Return all found boxes and their scores, (D,). Errors count images from `first`."""
     boxes, found = [one.found_boxes for one in detections], [one.found_classes for one in detections]
-    flat = _flatten(boxes, found, classes, "found box")
-    scores = _join([one.found_scores for one in detections])
+    flat = _flatten(boxes, found, classes, "found box", first)
+    scores = joined([one.found_scores for one in detections])
     if len(scores) != len(flat.boxes) or np.isnan(scores).any():
         raise ValueError(
             f"{len(flat.boxes)} found boxes have {len(scores)} scores, {np.isnan(scores).sum()} of them nan"
@@ -108,17 +130,18 @@ def best_match(found: FlatBoxes, true: FlatBoxes, classes: int, threshold: float
     return match
 
 
-def _flatten(boxes: list[np.ndarray], indices: list[np.ndarray], classes: int, what: str) -> FlatBoxes:
+def _flatten(boxes: list[np.ndarray], indices: list[np.ndarray], classes: int, what: str, first: int) -> FlatBoxes:
     images = np.repeat(np.arange(len(boxes)), [len(one) for one in boxes])
-    joined = _join(indices).astype(np.int64)
-    if len(joined) != len(images):
-        raise ValueError(f"there are {len(images)} {what}es with {len(joined)} class indices; wanted one each")
-    wrong = (joined < 0) | (joined >= classes)
+    of_class = joined(indices).astype(np.int64)
+    if len(of_class) != len(images):
+        raise ValueError(f"there are {len(images)} {what}es with {len(of_class)} class indices; wanted one each")
+    wrong = (of_class < 0) | (of_class >= classes)
     if wrong.any():
         at = int(wrong.argmax())
-        raise ValueError(f"a {what} of image {images[at]} has class {joined[at]}; wanted 0 to {classes - 1}")
-    return FlatBoxes(images, joined, _join([np.reshape(one, (-1, 4)) for one in boxes], (0, 4)))
+        raise ValueError(f"a {what} of image {first + images[at]} has class {of_class[at]}; wanted 0 to {classes - 1}")
+    return FlatBoxes(images, of_class, joined([np.reshape(one, (-1, 4)) for one in boxes], (0, 4)))
 
 
-def _join(arrays: list[np.ndarray], empty: tuple[int, ...] = (0,)) -> np.ndarray:
+def joined(arrays: list[np.ndarray], empty: tuple[int, ...] = (0,)) -> np.ndarray:
+    """Return arrays as one, end to end."""
     return np.concatenate(arrays) if arrays else np.zeros(empty)

@@ -1,7 +1,7 @@
 """Predictions -> all figures: tags and, where boxes are known, CorLoc and detection."""
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -10,6 +10,25 @@ from deep_patch_learning.evaluation.discovery import corloc, detection_mean_ap, 
 
 Truth = list[Any]
 OTHERWISE = {"CorLoc_argmax": "argmax_boxes", "CorLoc_vote": "voted_boxes"}
+
+
+class Measurable(NamedTuple):
+    """What of a prediction is measured: a fraction of its memory, where the predictions of a whole data set are kept."""
+
+    classes: tuple[str, ...]
+    image_scores: np.ndarray
+    best_boxes: np.ndarray | None
+    argmax_boxes: np.ndarray | None
+    voted_boxes: np.ndarray | None
+    found_boxes: np.ndarray
+    found_classes: np.ndarray
+    found_scores: np.ndarray
+
+
+def measurable(prediction: Any) -> Measurable:
+    """Return what of a prediction is measured."""
+    part = Measurable(*(getattr(prediction, name) for name in Measurable._fields))
+    return part._replace(found_classes=part.found_classes.astype(np.int32))
 
 
 def measure_predictions(
