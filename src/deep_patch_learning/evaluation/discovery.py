@@ -143,12 +143,8 @@ def detection_mean_ap(
         found_classes.append(block.found.classes.astype(np.int32))
         found_scores.append(block.scores)
         hard.append(block.difficult)
-    of_box, scores, match, difficult = (
-        joined(found_classes),
-        joined(found_scores),
-        joined(matches),
-        joined(hard),
-    )  # (D,)
+    of_box, scores = joined(found_classes), joined(found_scores)  # (D,)
+    match, difficult = joined(matches).astype(np.int32), joined(hard).astype(bool)  # (D,), (G,)
     all_point, eleven_point, recall = [], [], []
     for index in range(len(classes)):
         of_class = np.flatnonzero(of_box == index)
