@@ -1,6 +1,7 @@
 """What people said takes the place of the seeds that the network would choose, and of nothing else."""
 
 import numpy as np
+import pytest
 import torch
 
 from deep_patch_learning.data.batch import Batch, lay_out
@@ -8,7 +9,7 @@ from deep_patch_learning.data.reviewed import ReviewedImage, nothing_said
 from deep_patch_learning.refinement.exact import Exact, added_patches, exact_among
 from deep_patch_learning.refinement.losses import RefinementLosses
 from deep_patch_learning.refinement.pseudo_boxes import PseudoBoxes, seeds_among
-from deep_patch_learning.refinement.seeds import Best, Seeds, find_seeds
+from deep_patch_learning.refinement.seeds import Best, SeedRule, Seeds, Vote, Votes, find_seeds
 from deep_patch_learning.refinement.targets import PatchTargets
 
 CAT, DOG, BACK = 0, 1, 2
@@ -73,6 +74,20 @@ def test_a_rejected_box_is_no_seed_and_is_background() -> None:
     assert seeds.boxes[seeds.real].tolist() == [MIDDLE]  # the next best cat
     assert targets.classes[0, 0] == BACK
     assert targets.weights[0, 0] == 1
+
+
+@pytest.mark.parametrize("rule", [Vote(), Votes()])
+def test_a_rejected_box_is_not_elected_by_its_neighbours(rule: SeedRule) -> None:
+    exact, patches, _ = known(said(rejected=[[5, 0, 45, 40]], kinds=[CAT]))
+    boxes = torch.cat((patches, torch.tensor([[30.0, 0, 70, 40], [28, 0, 68, 40]])))[None]
+    scores = torch.tensor([0.9, 0.1, 0.5, 0.1, 0.9, 0.4, 0.4])[None, :, None].repeat(1, 1, 2)
+    there, present = torch.ones(1, 7, dtype=torch.bool), torch.tensor([[True, False]])
+    free = exact.without_rejected(boxes, scores)
+    assert (free[0, [0, 4], CAT] < 0).all()
+    seeds = find_seeds(rule, boxes, free, there, present)
+    assert not any(box in (LEFT, [5, 0, 45, 40]) for box in seeds.boxes[seeds.real].tolist())
+    nothing = find_seeds(rule, boxes, torch.full_like(scores, -1), there, present)
+    assert not nothing.real.any()  # where all are rejected there is no seed
 
 
 def test_a_box_that_is_rejected_for_one_class_may_be_of_another() -> None:

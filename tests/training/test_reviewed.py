@@ -50,7 +50,7 @@ def test_the_boxes_and_tags_of_people_are_taught(
 ) -> None:
     train(small_world, tmp_path / "with", recipe="refined-world", reviewed=store, **SMALL)
     said = " ".join(capsys.readouterr().err.split())
-    assert "2 of 24 images are reviewed: 2 exact boxes, 1 rejected ones, 1 changed tags" in said
+    assert "2 of 24 images are reviewed: 2 exact boxes, 2 rejected ones, 1 changed tags" in said
     train(small_world, tmp_path / "without", recipe="refined-world", **SMALL)
     one, other = (load_file(tmp_path / name / "weights.safetensors") for name in ("with", "without"))
     assert not torch.equal(one["network.refinement.classifiers.weight"], other["network.refinement.classifiers.weight"])

@@ -183,8 +183,7 @@ def judged_boxes(file: sqlite3.Connection, classes: Sequence[str]) -> Judged:
     right = np.full(len(rows), UNJUDGED)
     for row, (_, _, status, before, now, *corners) in enumerate(rows):
         if status == CORRECTED:
-            moved, first = np.array(corners, np.float64).reshape(2, 1, 4)
-            right[row] = before == now and box_iou(moved, first)[0, 0] >= RIGHT_IOU
+            right[row] = _held((status, now, *corners[:4], before, *corners[4:]))
         elif status != OPEN:
             right[row] = status == RIGHT
     saved = file.execute("SELECT value FROM meta WHERE key = 'sample'").fetchone()
@@ -236,9 +235,7 @@ def _numbers(file: sqlite3.Connection, classes: Sequence[str]) -> dict[int, int]
 
 def _reviewed(rows: list[list[Any]], own: dict[int, int], tags: dict[int, int], done: bool) -> ReviewedImage:
     right = [row for row in rows if row[0] in (RIGHT, CORRECTED, DRAWN)]
-    wrong = [
-        row for row in rows if row[0] == WRONG or (row[0] == CORRECTED and row[6] is not None and row[1] != row[6])
-    ]
+    wrong = [row for row in rows if row[0] == WRONG or (row[0] == CORRECTED and row[6] is not None and not _held(row))]
     return ReviewedImage(
         boxes=np.array([row[2:6] for row in right], np.float32).reshape(-1, 4),
         classes=np.array([own[row[1]] for row in right], np.int64),
@@ -247,6 +244,12 @@ def _reviewed(rows: list[list[Any]], own: dict[int, int], tags: dict[int, int], 
         tags=tags,
         done=done,
     )
+
+
+def _held(row: Sequence[Any]) -> bool:
+    """Return whether the box as it was found would count as right beside the one that it was corrected to."""
+    moved, first = (np.array([corners], np.float64) for corners in (row[2:6], row[7:11]))
+    return bool(row[1] == row[6] and box_iou(moved, first)[0, 0] >= RIGHT_IOU)
 
 
 @contextmanager

@@ -35,8 +35,8 @@ class Exact(NamedTuple):
         return Exact(seeds, known, rejected, kinds, rejects, whole)
 
     def without_rejected(self, boxes: Tensor, scores: Tensor) -> Tensor:
-        """Return the scores (I, M, C) of patches (I, M, 4), 0 for a class of which the patch was rejected: it is no seed."""
-        return scores.masked_fill(self._near_rejected(boxes, scores.shape[2]), 0)
+        """Return the scores (I, M, C) of patches (I, M, 4), -1 for a class of which the patch was rejected: it is no seed."""
+        return scores.masked_fill(self._near_rejected(boxes, scores.shape[2]), -1)
 
     def with_found(self, found: Seeds) -> Seeds:
         """Return found seeds and exact ones together."""

@@ -38,7 +38,7 @@ class Seeds(NamedTuple):
         return Seeds(self.boxes[images], self.scores[images], self.real[images], self.classes)
 
 
-# boxes (I, M, 4), scores (I, M, C) from 0 to 1, which patches are there (I, M) -> picks
+# boxes (I, M, 4), scores (I, M, C) from 0 to 1 and below 0 for what may be no seed, which patches are there (I, M) -> picks
 SeedRule = Callable[[Tensor, Tensor, Tensor], Picks]
 
 
@@ -83,7 +83,8 @@ class Vote:
         best = hidden.amax(dim=1)  # (I, C)
         voters, weights = _voters(hidden, best, self.voters, self.sharpness)
         overlap = box_iou(boxes, _rows(boxes, voters))  # (I, M, V)
-        elected = _hidden(votes(overlap, weights, boxes, self.area_power), there).argmax(dim=1)
+        found = votes(overlap, weights, boxes, self.area_power)  # (I, M, C)
+        elected = found.masked_fill(hidden < 0, -1).argmax(dim=1)
         return Picks(elected[..., None], best[..., None], (best >= 0)[..., None])
 
 
@@ -112,7 +113,7 @@ class Votes:
         voting, voter_scores = _rows(boxes, voters), _rows(hidden, voters)  # (I, V, 4), (I, V, C)
         overlap = box_iou(boxes, voting)  # (I, M, V)
         near = (overlap > self.overlap) | (share_inside(boxes, voting) > self.inside)  # (I, M, V)
-        score, real, free = best, best >= 0, there[..., None].expand_as(scores)
+        score, real, free = best, best >= 0, hidden >= 0
         picked: list[tuple[Tensor, Tensor, Tensor]] = []
         for _ in range(self.most):
             found = votes(overlap, weights, boxes, self.area_power)  # (I, M, C)
