@@ -190,9 +190,10 @@ def unreachable(place: str, error: Exception) -> UnreachableError:
 
 def _wants_credentials(place: str, error: Exception) -> bool:
     """Return whether a place does not let us in, as the error's state says, or else its words but those of the place."""
-    status = getattr(error, "status", None)
-    if isinstance(status, int):
-        return status in _CLOSED
+    for one in (error, error.__cause__):  # fsspec calls a closed file missing too, because of what its server answered
+        status = getattr(one, "status", None)
+        if isinstance(status, int):
+            return status in _CLOSED
     said = f"{type(error).__name__} {error}".replace(place, "").lower()
     return isinstance(error, PermissionError) or any(word in said for word in _CREDENTIALS) or _says_closed(said)
 
