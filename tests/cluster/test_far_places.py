@@ -1,26 +1,28 @@
 """Shards and images on a web server of which some are missing, closed or silent: the others are done."""
 
+import errno
 import http.server
+import os
 import shutil
 import threading
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager
+from collections.abc import Iterator
 from functools import partial
 from pathlib import Path
 from typing import Any
 
 import pytest
+from here_engine import HereEngine, work_here
 
 from deep_patch_learning.cluster import parts as parts_module
-from deep_patch_learning.cluster import places, runs
+from deep_patch_learning.cluster import places
 from deep_patch_learning.cluster.folder import PartsFolder
-from deep_patch_learning.cluster.parts import MOST_UNREACHABLE, Part, items_of, read_parts
+from deep_patch_learning.cluster.parts import MOST_UNREACHABLE, items_of, read_parts
 from deep_patch_learning.cluster.places import UnreachableError
 from deep_patch_learning.cluster.runs import Asked, Tally, broken_of, facts_of, run_parts
-from deep_patch_learning.cluster.session import Cluster, WorkerPool
-from deep_patch_learning.cluster.work import Done, Failed, PatchJob
-from deep_patch_learning.common.errors import DataError, RunError
+from deep_patch_learning.cluster.work import PatchJob, part_file
+from deep_patch_learning.commands.patches import patches
+from deep_patch_learning.common.errors import DataError, RunError, SettingError
 from deep_patch_learning.data.readers.read import read_tags
 from deep_patch_learning.patches.cache import cache_folder
 from deep_patch_learning.patches.generator import generator
@@ -61,35 +63,10 @@ def server(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[tuple[Pa
     served.shutdown()
 
 
-class HereEngine:
-    """Does parts in this process, in the place of the workers."""
-
-    replaced = 0
-    after: Callable[[Part], None] | None = None
-
-    def __init__(self, cluster: Cluster, pool: WorkerPool, job: Any) -> None:
-        self.job = job
-        self.peaks: dict[int, int] = {}
-
-    def run(self, parts: Iterable[Part], on_progress: Callable[[int], None]) -> Iterator[Done | Failed]:
-        self.job.begin()
-        for part in parts:
-            yield self.job.work(part, lambda _: None)
-            if HereEngine.after is not None:
-                HereEngine.after(part)
-
-
 @pytest.fixture
 def here(monkeypatch: pytest.MonkeyPatch) -> None:
     """Let `run_parts` work without Ray."""
-
-    @contextmanager
-    def connected(*_: object) -> Iterator[Cluster]:
-        yield Cluster(None, 1, 0)
-
-    monkeypatch.setattr(runs, "connected", connected)
-    monkeypatch.setattr(runs, "Engine", HereEngine)
-    monkeypatch.setattr(HereEngine, "after", None)
+    work_here(monkeypatch)
 
 
 def patch_job(folder: Path) -> PatchJob:
@@ -209,3 +186,59 @@ def test_the_first_image_alone_does_not_stop_a_command(far_images: tuple[Path, t
     handler.states.update({f"{number:02d}.jpg": 403 for number in range(3)})
     with pytest.raises(UnreachableError, match=r"00\.jpg: no credentials"):
         read_parts(table)
+
+
+def test_fresh_patches_keep_the_notes_until_the_folder_is_held(shards: Path, here: None, tmp_path: Path) -> None:
+    job, parts = patch_job(tmp_path), read_parts(shards)
+    how: tuple[Any, ...] = ({"what": "patches"}, Asked(workers=1), "patches")
+    run_parts(job, parts, *how)
+    with job.out.locked(), pytest.raises(RunError, match="another process fills it"):
+        run_parts(job, parts, *how, fresh=True)
+    assert len(list(job.out.done.iterdir())) == 3
+    assert run_parts(job, parts, *how, fresh=True).images == 24
+
+
+def test_fresh_patches_take_nothing_away_where_there_is_no_cluster(
+    shards: Path, here: None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pytest.importorskip("ray")
+    monkeypatch.setenv("DPL_CACHE", str(tmp_path))
+    how: dict[str, Any] = {"method": "sliding-window", "engine": "ray"}
+    patches(shards, **how)
+    monkeypatch.undo()
+    monkeypatch.setenv("DPL_CACHE", str(tmp_path))
+    notes = list(tmp_path.rglob("done/part-*.json"))
+    with pytest.raises(SettingError, match="no Ray answers there"):
+        patches(shards, fresh=True, address="127.0.0.1:1", **how)
+    assert all(note.is_file() for note in notes)
+    assert len(notes) == 3
+
+
+def test_patches_whose_file_is_gone_are_made_again(shards: Path, here: None, tmp_path: Path) -> None:
+    job, parts = patch_job(tmp_path), read_parts(shards)
+    how: tuple[Any, ...] = ({"what": "patches"}, Asked(workers=1), "patches")
+    run_parts(job, parts, *how)
+    file = part_file(job.cache, job.generator, parts.part(1))
+    file.unlink()
+    assert run_parts(job, parts, *how).images == 8
+    assert file.is_file()
+
+
+@pytest.mark.parametrize("number", [errno.ENOLCK, errno.EOPNOTSUPP, errno.EIO])
+def test_only_a_lock_that_is_held_means_another_process(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, number: int
+) -> None:
+    fcntl = pytest.importorskip("fcntl")
+    folder = PartsFolder(tmp_path / "out")
+    folder.begin({"what": "labels"})
+
+    def flock(*_: object) -> None:
+        raise OSError(number, os.strerror(number))
+
+    monkeypatch.setattr(fcntl, "flock", flock)
+    if number == errno.EIO:
+        with pytest.raises(RunError, match=r"out: cannot be locked \(Input/output error\)"), folder.locked():
+            pass
+        return
+    with folder.locked():  # a file system without locks
+        pass

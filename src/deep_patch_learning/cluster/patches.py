@@ -21,11 +21,8 @@ def patches_on_ray(parts: Parts, generator: PatchGenerator, asked: Asked, fresh:
         raise DataError("there is no image. Choose another --split.")
     folder = cache_folder(default_folder(), generator)
     job = PatchJob(PartsFolder(folder / "parts" / _name(parts)), generator, default_folder())
-    if fresh:
-        for part in parts:
-            (job.out.done / f"{part.name}.json").unlink(missing_ok=True)
     about = {"what": "patches", "generator": generator.key(), "parts": len(parts)}
-    tally = run_parts(job, parts, about, asked, "patches")
+    tally = run_parts(job, parts, about, asked, "patches", fresh)
     images, boxes, seconds = 0, 0, 0.0
     for facts in facts_of(job, parts, tally):
         images, boxes, seconds = images + facts["images"], boxes + facts["boxes"], seconds + facts["patch_seconds"]

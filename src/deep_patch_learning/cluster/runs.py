@@ -51,15 +51,17 @@ class Tally:
         }
 
 
-def run_parts(job: Job, parts: Parts, about: Mapping[str, Any], asked: Asked, description: str) -> Tally:
-    """Return what was done to have every part in the job's folder; parts that are done are skipped.
+def run_parts(
+    job: Job, parts: Parts, about: Mapping[str, Any], asked: Asked, description: str, fresh: bool = False
+) -> Tally:
+    """Return what was done to have every part in the job's folder; parts that are done are skipped, unless `fresh`.
 
     Parts that fail do not stop the others; afterwards they are named in a `RunError`.
     """
     job.out.must_fit(about)
     left, failed = _left(job, parts)
     tally = Tally(parts=len(parts), found=len(parts) - len(left) - len(failed))
-    if not left:
+    if not left and not fresh:
         _must_be_whole(failed, parts)
         return tally
     with connected(asked.address, asked.workers) as cluster:
@@ -67,6 +69,8 @@ def run_parts(job: Job, parts: Parts, about: Mapping[str, Any], asked: Asked, de
         job.out.begin(about)
         with job.out.locked():
             job.sweep()
+            if fresh:  # only now: a command that does not get here takes nothing away
+                job.out.forget()
             left, failed = _left(job, parts)
             tally.found = len(parts) - len(left) - len(failed)
             pool = replace(pool, workers=min(pool.workers, len(left)))

@@ -231,11 +231,12 @@ class PatchJob(Job):
         self.generator(np.random.default_rng(0).integers(0, 256, (64, 64, 3), np.uint8))
 
     def finished(self, part: Part) -> dict[str, Any] | None:
-        """Return what is known of a part that is done, or None; one of other images is made again."""
+        """Return what is known of a part that is done, or None; one of other images, or whose file is gone, is made again."""
         try:
-            return super().finished(part)
+            found = super().finished(part)
         except ChangedError:
             return None
+        return found if part_file(self.cache, self.generator, part).is_file() else None
 
     def sweep(self) -> None:
         """Remove what a worker that died has left half-written, also in the cache."""
