@@ -8,10 +8,13 @@ from pathlib import Path
 import numpy as np
 import pytest
 from PIL import Image
+from shard_writing import write_tar
 
+from deep_patch_learning.cluster import work
 from deep_patch_learning.cluster.folder import PartsFolder
 from deep_patch_learning.cluster.parts import items_of, read_parts
 from deep_patch_learning.cluster.work import Done, LabelJob
+from deep_patch_learning.commands.label import label
 from deep_patch_learning.common.errors import DataError
 from deep_patch_learning.data.images import problem
 from deep_patch_learning.data.readers.read import read_tags
@@ -151,3 +154,25 @@ def test_a_column_that_can_hold_no_image_is_an_error(tmp_path: Path) -> None:
     parquet.write_table(pyarrow.table({"image": ["a.jpg", "b.jpg"]}), tmp_path / "t.parquet")
     with pytest.raises(DataError, match="the column 'image' holds string, wanted the bytes of image files"):
         list(items_of(read_parts(tmp_path / "t.parquet").part(0), ()))
+
+
+@pytest.mark.parametrize(("most", "what"), [("MOST_IN_PART", "2 images"), ("MOST_BOXES", "1 boxes")])
+def test_a_shard_with_more_images_or_boxes_than_ids_has_failed(
+    small_run: Path, small_world: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, most: str, what: str
+) -> None:
+    monkeypatch.setattr(work, most, int(what[0]))
+    (tmp_path / "shards").mkdir()
+    write_tar(tmp_path / "shards" / "0.tar", read_tags(small_world, "train"), range(3))
+    with pytest.raises(AssertionError, match=rf"0\.tar: more than {what}, which are all the ids of a part in COCO"):
+        labelled(small_run, tmp_path / "shards", tmp_path / "out", "coco")
+    assert labelled(small_run, tmp_path / "shards", tmp_path / "table", "parquet")["images"] == 3
+
+
+def test_parts_with_more_images_than_ids_are_refused_at_the_start(
+    small_run: Path, small_world: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(work, "MOST_IN_PART", 5)
+    how = {"engine": "ray", "format": "coco", "split": "train", "address": "127.0.0.1:1"}
+    with pytest.raises(DataError, match=r"--shard-images 6: more than 5 images, which are all the ids"):
+        label(small_world, small_run, out=tmp_path / "out", shard_images=6, **how)
+    assert not (tmp_path / "out").exists()

@@ -5,7 +5,7 @@ from typing import Any
 
 from deep_patch_learning.cluster.parts import Parts
 from deep_patch_learning.cluster.runs import Asked, Tally, broken_of, facts_of, run_parts
-from deep_patch_learning.cluster.work import FORMATS, LabelJob
+from deep_patch_learning.cluster.work import FORMATS, LabelJob, must_have_ids
 from deep_patch_learning.common.errors import DataError, SettingError, did_you_mean
 from deep_patch_learning.inference.model import Model
 
@@ -24,6 +24,8 @@ def label_on_ray(job: LabelJob, parts: Parts, model: str, asked: Asked) -> dict[
     """
     if not len(parts):
         raise DataError("there are no images to label. Choose another --split.")
+    if job.format == "coco" and parts.images is not None:
+        must_have_ids(min(parts.images, parts.part_images), 0, f"--shard-images {parts.part_images}")
     about = {
         "what": "labels",
         "format": job.format,
