@@ -118,7 +118,7 @@ class _Group:
 def _grouped(
     files: Iterable[tarfile.TarInfo], read: Callable[[tarfile.TarInfo, bool], bytes], shard: str
 ) -> Iterator[_Group]:
-    """Yield the samples of a tar. `read` returns the content of a member, and is told whether it is an image.
+    """Yield the samples of a tar. `read` returns the content of a member, and is given whether it is an image.
 
     A sample whose files are not beside each other raises `DataError`, since one that reads from start to end would miss its tags.
     """
