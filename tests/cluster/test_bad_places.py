@@ -34,7 +34,7 @@ def dpl(*words: object, **environment: str) -> tuple[int, str]:
     """Return the exit status of a command and what it says on standard error."""
     command = [sys.executable, "-m", "deep_patch_learning", *map(str, words)]
     done = subprocess.run(
-        command, capture_output=True, text=True, check=False, timeout=300, env=os.environ | environment
+        command, capture_output=True, text=True, check=False, timeout=100, env=os.environ | environment
     )
     return done.returncode, done.stderr
 
@@ -216,6 +216,45 @@ def test_a_place_that_lets_nobody_in_is_no_broken_image(server: str, tmp_path: P
         read_parts(tmp_path / "far.csv")
 
 
+class StatusError(Exception):
+    """An error as aiohttp has it, with the state that a server answered."""
+
+    def __init__(self, status: int, place: str) -> None:
+        super().__init__(f"{status}, message='no', url='{place}'")
+        self.status = status
+
+
+@pytest.mark.parametrize(
+    ("place", "error", "closed"),
+    [
+        ("https://a/000403.tar", StatusError(503, "https://a/000403.tar"), False),
+        ("https://a/403/0.tar", OSError("no answer from https://a/403/0.tar"), False),
+        ("https://forbidden.org/0.tar", TimeoutError("https://forbidden.org/0.tar"), False),
+        ("https://a/0.tar", OSError("read 1403 of 14010 bytes"), False),
+        ("https://a/0.tar", StatusError(403, "https://a/0.tar"), True),
+        ("https://a/0.tar", StatusError(401, "https://a/0.tar"), True),
+        ("s3://a/0.tar", OSError("An error occurred (403) when calling HeadObject"), True),
+        ("s3://a/0.tar", PermissionError("Access Denied"), True),
+        ("s3://a/0.tar", RuntimeError("Unable to locate credentials"), True),
+    ],
+)
+def test_only_what_a_server_answers_says_that_a_place_is_closed(
+    place: str, error: Exception, closed: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(places, "PAUSE", 0.0)
+    asked = []
+
+    class Store:
+        def cat_file(self, place: str) -> bytes:
+            asked.append(place)
+            raise error
+
+    monkeypatch.setattr(places, "_file_system", lambda _: Store())
+    with pytest.raises(UnreachableError, match="no credentials that may read it" if closed else "cannot be reached"):
+        content_of(place)
+    assert len(asked) == (1 if closed else places.TRIES)  # what may pass is asked again
+
+
 @pytest.mark.parametrize("place", ["tags.csv", "shards/000.tar", "shards/*.tar"])
 def test_missing_credentials_for_s3_are_one_line(
     place: str, small_run: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
@@ -226,6 +265,7 @@ def test_missing_credentials_for_s3_are_one_line(
     nothing = {"AWS_EC2_METADATA_DISABLED": "true", "AWS_CONFIG_FILE": "/none", "AWS_SHARED_CREDENTIALS_FILE": "/none"}
     how = ("--model", small_run, "--engine", "ray", "--format", "parquet", "--out", tmp_path / "out")
     status, said = dpl("label", f"s3://bucket/{place}", *how, **nothing)
+    assert "Traceback" not in said
     assert status == 2
     assert said.count("\n") == 1
     assert "no credentials that may read it" in said

@@ -8,6 +8,7 @@ import torch
 from PIL import Image
 
 from deep_patch_learning.common.errors import DataError
+from deep_patch_learning.data import store as store_module
 from deep_patch_learning.data.dataset import TaggedImages
 from deep_patch_learning.data.images import image_size, read_image
 from deep_patch_learning.data.store import ImageStore
@@ -75,3 +76,43 @@ def test_the_size_of_a_broken_image_is_an_error(tmp_path: Path) -> None:
     path.write_bytes(b"no image")
     with pytest.raises(DataError, match="not an image that can be read"):
         image_size(path)
+
+
+def test_each_limit_on_memory_counts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    resource = pytest.importorskip("resource")
+    limits = {resource.RLIMIT_AS: resource.RLIM_INFINITY, resource.RLIMIT_DATA: resource.RLIM_INFINITY}
+    monkeypatch.setattr(resource, "getrlimit", lambda kind: (limits[kind], resource.RLIM_INFINITY))
+    monkeypatch.setattr(resource, "getpagesize", lambda: 4096)
+    (tmp_path / "proc" / "self").mkdir(parents=True)
+    (tmp_path / "proc" / "self" / "statm").write_text("100 50 20 5 0 30 0\n")
+    assert store_module._allowed(tmp_path) == []
+    limits[resource.RLIMIT_AS] = 1_000_000
+    assert store_module._allowed(tmp_path) == [1_000_000 - 100 * 4096]
+    limits[resource.RLIMIT_DATA] = 500_000
+    assert store_module._allowed(tmp_path) == [1_000_000 - 100 * 4096, 500_000 - 30 * 4096]
+
+
+GROUP_FILES = {
+    2: ("memory.max", "memory.current", "inactive_file"),
+    1: ("memory.limit_in_bytes", "memory.usage_in_bytes", "total_inactive_file"),
+}
+
+
+@pytest.mark.parametrize("version", [1, 2])
+def test_the_groups_around_a_process_count_without_the_cache_of_files(tmp_path: Path, version: int) -> None:
+    def group(path: Path, most: str, used: int, cached: int) -> None:
+        limit, held, cache = GROUP_FILES[version]
+        path.mkdir(parents=True, exist_ok=True)
+        (path / limit).write_text(f"{most}\n")
+        (path / held).write_text(f"{used}\n")
+        (path / "memory.stat").write_text(f"anon 7\n{cache} {cached}\nfile 9\n")
+
+    (tmp_path / "proc" / "self").mkdir(parents=True)
+    own = "0::/job/step\n" if version == 2 else "4:cpu,memory:/job/step\n3:cpuset:/elsewhere\n0::/\n"
+    (tmp_path / "proc" / "self" / "cgroup").write_text(own)
+    top = tmp_path / "sys" / "fs" / "cgroup" / ("" if version == 2 else "memory")
+    group(top / "job" / "step", "max" if version == 2 else str(1 << 62), 900, 0)
+    group(top / "job", "5000", 4500, 4000)
+    group(top / "other", "10", 9, 0)
+    least = min(one for one in store_module._allowed(tmp_path) if one < 1 << 60)
+    assert least == 5000 - (4500 - 4000)

@@ -17,6 +17,7 @@ from hypothesis import strategies as st
 from PIL import Image
 from torchvision.datasets import CocoDetection, VOCDetection
 
+from deep_patch_learning.cluster.work import FORMATS as SHARD_FORMATS
 from deep_patch_learning.common.errors import DataError
 from deep_patch_learning.data.readers.read import read_tags
 from deep_patch_learning.data.truth import read_truth
@@ -314,3 +315,17 @@ def test_names_outside_the_data_folder(tagged: Callable, tmp_path: Path) -> None
     content = json.loads((tmp_path / "c" / "annotations" / "instances_train.json").read_text())
     assert [image["file_name"] for image in content["images"]] == ["in/1.jpg", "out/2.jpg"]
     assert (tmp_path / "c" / "images" / "out" / "2.jpg").is_file()
+
+
+def test_the_page_on_formats_names_each_that_is_written() -> None:
+    page = (Path(__file__).parents[2] / "docs" / "formats.md").read_text(encoding="utf-8")
+    rows = [
+        [cell.strip() for cell in line.strip("|").split("|")] for line in page.splitlines() if line.startswith("| ")
+    ]
+    written = {
+        found[1] for row in rows if row[1] in ("out", "both") and (found := re.search(r"\(`([a-z-]+)`\)$", row[0]))
+    }
+    assert written == set(write.FORMATS)
+    for name in SHARD_FORMATS:
+        assert name in written
+    assert any("--engine ray" in row[0] for row in rows)

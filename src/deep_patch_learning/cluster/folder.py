@@ -15,6 +15,7 @@ from typing import Any, TypedDict
 
 from deep_patch_learning.common.atomic_files import read_json, sweep, write_whole, written_whole
 from deep_patch_learning.common.errors import DataError, RunError
+from deep_patch_learning.patches.cache_files import NO_LOCKS
 
 KIND = "deep_patch_learning.parts/1"
 AGAIN = "Remove it, and repeat the command."
@@ -85,7 +86,10 @@ class PartsFolder:
 
     @contextmanager
     def locked(self) -> Iterator[None]:
-        """Hold the folder for one process; a second start meanwhile gets a `RunError`."""
+        """Hold the folder for one process; a second start meanwhile gets a `RunError`.
+
+        Where the file system knows no locks nothing is held.
+        """
         try:
             import fcntl
         except ImportError:  # not on this system
@@ -94,8 +98,12 @@ class PartsFolder:
         with (self.folder / ".lock").open("w") as lock:
             try:
                 fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            except OSError:
+            except BlockingIOError:
                 raise RunError(f"{self.folder}: another process fills it. Wait for it, or stop it.") from None
+            except OSError as error:
+                if error.errno not in NO_LOCKS:
+                    why = error.strerror or type(error).__name__
+                    raise RunError(f"{self.folder}: cannot be locked ({why}). Check the folder.") from None
             yield
 
     def finished(self, part: str, digest: str, schema: Any = PartFacts) -> dict[str, Any] | None:
@@ -113,6 +121,11 @@ class PartsFolder:
                 "since. Restore it, or give a new folder with --out."
             )
         return found
+
+    def forget(self) -> None:
+        """Let no part be done."""
+        for note in self.done.glob("part-*.json"):
+            note.unlink(missing_ok=True)
 
     def sweep(self) -> None:
         """Remove what a process that died has left half-written."""

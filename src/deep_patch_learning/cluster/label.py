@@ -4,8 +4,8 @@ import hashlib
 from typing import Any
 
 from deep_patch_learning.cluster.parts import Parts
-from deep_patch_learning.cluster.runs import Asked, broken_of, facts_of, run_parts
-from deep_patch_learning.cluster.work import FORMATS, LabelJob
+from deep_patch_learning.cluster.runs import Asked, Tally, broken_of, facts_of, run_parts
+from deep_patch_learning.cluster.work import FORMATS, LabelJob, must_have_ids
 from deep_patch_learning.common.errors import DataError, SettingError, did_you_mean
 from deep_patch_learning.inference.model import Model
 
@@ -24,6 +24,8 @@ def label_on_ray(job: LabelJob, parts: Parts, model: str, asked: Asked) -> dict[
     """
     if not len(parts):
         raise DataError("there are no images to label. Choose another --split.")
+    if job.format == "coco" and parts.images is not None:
+        must_have_ids(min(parts.images, parts.part_images), 0, f"--shard-images {parts.part_images}")
     about = {
         "what": "labels",
         "format": job.format,
@@ -34,20 +36,20 @@ def label_on_ray(job: LabelJob, parts: Parts, model: str, asked: Asked) -> dict[
         "images_per_part": None if parts.images is None else parts.part_images,
     }
     tally = run_parts(job, parts, about, asked, "labelling")
-    totals = _totals(job, parts)
-    broken = sum(1 for _ in broken_of(job, parts))
+    totals = _totals(job, parts, tally)
+    broken = sum(1 for _ in broken_of(job, parts, tally))
     if tally.found < len(parts) or not job.out.index.is_file():
-        job.out.close(totals, broken_of(job, parts))
+        job.out.close(totals, broken_of(job, parts, tally))
     return {"folder": str(job.out.folder), **totals, "broken": broken, **tally.as_dict()}  # shards: their number
 
 
-def _totals(job: LabelJob, parts: Parts) -> dict[str, Any]:
+def _totals(job: LabelJob, parts: Parts, tally: Tally) -> dict[str, Any]:
     """Return the counts of all parts together; the images and boxes of each part by its file."""
     sums = dict.fromkeys(("images", "images_without_boxes", "boxes", "parts", "tagged", "abstained"), 0)
     per_class = {name: {"tagged": 0, "boxes": 0, "parts": 0, "abstained": 0, "mean_score": 0.0} for name in job.classes}
     shards: list[dict[str, Any]] = []
     left_out = 0
-    for facts in facts_of(job, parts):
+    for facts in facts_of(job, parts, tally):
         for key in sums:
             sums[key] += facts[key]
         left_out += len(facts["left_out"])

@@ -9,20 +9,30 @@ import re
 import tempfile
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from itertools import product
 from pathlib import Path
 
 import numpy as np
 
-from deep_patch_learning.cluster.places import content_of, fetched, listed, opened, unreachable, version_of
-from deep_patch_learning.common.errors import DataError, did_you_mean
+from deep_patch_learning.cluster.places import (
+    UnreachableError,
+    content_of,
+    fetched,
+    listed,
+    opened,
+    unreachable,
+    version_of,
+)
+from deep_patch_learning.common.errors import DataError, DplError, did_you_mean
 from deep_patch_learning.data.dataset import ABSENT, PRESENT, UNKNOWN, TaggedImages, limited
 from deep_patch_learning.data.readers.read import read_table, recognise
 from deep_patch_learning.data.readers.table import is_uri, to_images
 from deep_patch_learning.data.shards import is_shard, samples_of, shard_files
 
 PART_IMAGES = 250  # rows of a table in a part if nothing else is asked for
+FIRST = 3  # images of a table, one of which must answer before a cluster is asked to work
+MOST_UNREACHABLE = 10  # images of a table in a row: then the network or the credentials are at fault, not the images
 
 
 @dataclass(frozen=True)
@@ -69,6 +79,7 @@ class Parts:
     table: TaggedImages | None = None
     places: "Sequence[str]" = ()
     part_images: int = PART_IMAGES
+    _versions: "dict[str, str | DplError]" = field(default_factory=dict, repr=False, compare=False)  # of shards
 
     def __len__(self) -> int:
         if self.table is None:
@@ -84,14 +95,26 @@ class Parts:
         return None if self.table is None else len(self.table)
 
     def part(self, number: int) -> Part:
-        """Return one part."""
+        """Return one part; a shard that is missing or does not answer raises a `DplError`."""
         if self.table is None:
             shard = self.shards[number]
-            return Part(number, _digest(shard.rpartition("/")[2], version_of(shard)), None, shard)
+            return Part(number, _digest(shard.rpartition("/")[2], self._version(shard)), None, shard)
         rows = slice(number * self.part_images, (number + 1) * self.part_images)
         names, places = self.table.names[rows], tuple(self.places[rows])
         digest = _digest(*names, *places)
         return Part(number, digest, len(names), None, names, places, self.table.labels[rows])
+
+    def _version(self, shard: str) -> str:
+        """Return the version of a shard, for which its store is asked once."""
+        if shard not in self._versions:
+            try:
+                self._versions[shard] = version_of(shard)
+            except DplError as error:
+                self._versions[shard] = error
+        found = self._versions[shard]
+        if isinstance(found, DplError):
+            raise found
+        return found
 
 
 def read_parts(
@@ -109,7 +132,12 @@ def read_parts(
     if shards is not None:
         if split is not None or limit is not None:
             raise DataError(f"{data}: shards have no --split and no --limit. Name the shards that you want.")
-        return Parts(tuple(classes or ()), tuple(shards))
+        parts = Parts(tuple(classes or ()), tuple(shards))
+        with suppress(
+            DataError
+        ):  # one that is missing fails alone; what is wrong with a place far away is said at once
+            parts.part(0)
+        return parts
     if not is_uri(str(data)):
         return _of_table(Path(data), split, classes, limit, part_images, None)
     with tempfile.TemporaryDirectory() as folder:
@@ -127,22 +155,30 @@ def _of_table(
     images = limited(to_images(table, remaining, classes, remote=True), limit)
     rows = zip(images.names, images.paths, strict=True)
     places = [name if is_uri(name) else str(path.absolute()) for name, path in rows]
-    if is_uri(places[0]):
-        _must_answer(places[0])
+    _must_answer([place for place in places[:FIRST] if is_uri(place)])
     return Parts(images.classes, (), images, places, part_images)
 
 
-def _must_answer(place: str) -> None:
-    """Raise an error if the place of the first image lets nobody in; a missing image is found later."""
-    with suppress(FileNotFoundError):
-        content_of(place)
+def _must_answer(places: Sequence[str]) -> None:
+    """Raise an error if none of the first places lets anybody in; a missing image is found later."""
+    closed: UnreachableError | None = None
+    for place in places:
+        try:
+            with suppress(FileNotFoundError):
+                content_of(place)
+            return
+        except UnreachableError as error:
+            closed = closed or error
+    if closed is not None:
+        raise closed
 
 
 def _shards(data: str) -> list[str] | None:
     """Return the shards that a text names, in order; None where it names something else."""
     if not is_uri(data) and Path(data).is_dir():
-        inside = shard_files(Path(data))
-        return [str(path.absolute()) for path in inside] or None
+        inside = [str(path.absolute()) for path in shard_files(Path(data))]
+        _must_be_text(inside)
+        return inside or None
     patterns = _braces(data)
     if not is_shard(data):
         return None
@@ -157,8 +193,16 @@ def _shards(data: str) -> list[str] | None:
             beside = [path.name for path in shard_files(Path(file).parent)]
             hint = did_you_mean(Path(file).name, beside) if beside else ""
             raise DataError(f"{file}: there is no such shard.{hint} Copy it there, or leave it out.")
-    version_of(found[0])  # says at once what is wrong with a place that is far away
+    _must_be_text(found)
     return found
+
+
+def _must_be_text(names: Sequence[str]) -> None:
+    """Raise `DataError` for a name that no file of labels can hold."""
+    for name in names:
+        shown = name.encode("utf-8", "backslashreplace").decode()
+        if shown != name:
+            raise DataError(f"{shown}: the name is not UTF-8. Rename it.")
 
 
 def _braces(pattern: str) -> list[str]:
@@ -183,13 +227,35 @@ def _digest(*words: str) -> str:
 
 
 def items_of(part: Part, classes: Sequence[str]) -> Iterator[Item]:
-    """Yield the images of a part in their order, one by one; a place that cannot be reached raises `UnreachableError`."""
+    """Yield the images of a part in their order, one by one.
+
+    An image of a table whose place cannot be reached is a broken one. `UnreachableError` is raised where that is said of a shard,
+    of every image, or of many in a row.
+    """
     if part.shard is not None:
         yield from _items_of_shard(part.shard, classes)
         return
     labels = np.zeros((len(part.names), len(classes)), np.int8) if part.labels is None else part.labels
+    waiting: list[Item] = []  # what cannot be read, until one that can be shows that the place as a whole answers
+    lost: list[UnreachableError] = []  # in a row
+    answers = False
     for name, place, states in zip(part.names, part.places, labels, strict=True):
-        yield Item(name, place, states, _content(place))
+        try:
+            content = _content(place)
+            lost.clear()
+        except UnreachableError as error:
+            lost.append(error)
+            if len(lost) == MOST_UNREACHABLE:
+                raise UnreachableError(f"{lost[0]} So it is with {len(lost) - 1} images after it.") from None
+            content = DataError(str(error))
+        waiting.append(Item(name, place, states, content))
+        answers = answers or isinstance(content, bytes)
+        if answers and not lost:
+            yield from waiting
+            waiting.clear()
+    if lost and not answers:
+        raise lost[0]
+    yield from waiting
 
 
 def _content(place: str) -> bytes | DataError:

@@ -21,19 +21,16 @@ def patches_on_ray(parts: Parts, generator: PatchGenerator, asked: Asked, fresh:
         raise DataError("there is no image. Choose another --split.")
     folder = cache_folder(default_folder(), generator)
     job = PatchJob(PartsFolder(folder / "parts" / _name(parts)), generator, default_folder())
-    if fresh:
-        for part in parts:
-            (job.out.done / f"{part.name}.json").unlink(missing_ok=True)
     about = {"what": "patches", "generator": generator.key(), "parts": len(parts)}
-    tally = run_parts(job, parts, about, asked, "patches")
+    tally = run_parts(job, parts, about, asked, "patches", fresh)
     images, boxes, seconds = 0, 0, 0.0
-    for facts in facts_of(job, parts):
+    for facts in facts_of(job, parts, tally):
         images, boxes, seconds = images + facts["images"], boxes + facts["boxes"], seconds + facts["patch_seconds"]
     index: dict[str, Any] = {"images": images, "boxes": boxes / images if images else 0.0}
     index["seconds_per_image"] = seconds / images if images else None
     if tally.found < len(parts) or not job.out.index.is_file():
-        job.out.close(index, broken_of(job, parts))
-    return {**index, "broken": list(broken_of(job, parts)), "folder": str(folder), **tally.as_dict()}
+        job.out.close(index, broken_of(job, parts, tally))
+    return {**index, "broken": list(broken_of(job, parts, tally)), "folder": str(folder), **tally.as_dict()}
 
 
 def _name(parts: Parts) -> str:

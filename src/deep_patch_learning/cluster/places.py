@@ -2,6 +2,7 @@
 
 import glob
 import io
+import re
 import tempfile
 import time
 from collections.abc import Callable, Iterator
@@ -34,9 +35,8 @@ _CREDENTIALS = (
     "accessdenied",
     "unauthorized",
     "anonymous caller",
-    "403",
-    "401",
 )
+_CLOSED = (401, 403)  # the states of HTTP that say that somebody is not let in
 
 
 class UnreachableError(DplError):
@@ -118,7 +118,7 @@ def _asked(place: str, question: Callable[[], Answer]) -> Answer:
         except Exception as error:  # each store has its own kinds of errors
             if isinstance(error, FileNotFoundError) and not _is_of_network(error.__cause__):
                 raise
-            if attempt == TRIES - 1 or _wants_credentials(error):
+            if attempt == TRIES - 1 or _wants_credentials(place, error):
                 raise unreachable(place, error) from None
             time.sleep(PAUSE * 2**attempt)
     raise AssertionError("there is at least one try")
@@ -175,7 +175,7 @@ def fetched(place: str, folder: str) -> Path:
 def unreachable(place: str, error: Exception) -> UnreachableError:
     """Return the error of a place that could not be read, in one line with the fix."""
     said = " ".join(str(error).split())[:200] or type(error).__name__
-    if _wants_credentials(error):
+    if _wants_credentials(place, error):
         scheme = place.partition("://")[0]
         fix = (
             "Set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY or run `aws configure`, on every node."
@@ -188,9 +188,18 @@ def unreachable(place: str, error: Exception) -> UnreachableError:
     )
 
 
-def _wants_credentials(error: Exception) -> bool:
-    said = f"{type(error).__name__} {error}".lower()
-    return isinstance(error, PermissionError) or any(word in said for word in _CREDENTIALS)
+def _wants_credentials(place: str, error: Exception) -> bool:
+    """Return whether a place does not let us in, as the error's state says, or else its words but those of the place."""
+    for one in (error, error.__cause__):  # fsspec calls a closed file missing too, because of what its server answered
+        status = getattr(one, "status", None)
+        if isinstance(status, int):
+            return status in _CLOSED
+    said = f"{type(error).__name__} {error}".replace(place, "").lower()
+    return isinstance(error, PermissionError) or any(word in said for word in _CREDENTIALS) or _says_closed(said)
+
+
+def _says_closed(said: str) -> bool:
+    return any(re.search(rf"\b{status}\b", said) for status in _CLOSED)
 
 
 def _file_system(place: str) -> Any:

@@ -1,5 +1,6 @@
 """One command over all parts: those that are done are skipped, the others go through the engine, with a bar."""
 
+import json
 import time
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
@@ -9,7 +10,7 @@ from deep_patch_learning.cluster.engine import Engine
 from deep_patch_learning.cluster.parts import Parts
 from deep_patch_learning.cluster.session import connected, worker_pool
 from deep_patch_learning.cluster.work import Failed, Job
-from deep_patch_learning.common.errors import RunError
+from deep_patch_learning.common.errors import DplError, RunError
 from deep_patch_learning.common.progress import bar, console
 
 FAILURES_SHOWN = 5
@@ -34,6 +35,7 @@ class Tally:
     seconds: float = 0.0
     replaced: int = 0
     peaks: dict[int, int] = field(default_factory=dict)
+    notes: dict[int, str] = field(default_factory=dict)  # JSON of each part done now: smaller than its objects
 
     def as_dict(self) -> dict[str, Any]:
         """Return the tally ready for JSON."""
@@ -49,29 +51,50 @@ class Tally:
         }
 
 
-def run_parts(job: Job, parts: Parts, about: Mapping[str, Any], asked: Asked, description: str) -> Tally:
-    """Return what was done to have every part in the job's folder; parts that are done are skipped.
+def run_parts(
+    job: Job, parts: Parts, about: Mapping[str, Any], asked: Asked, description: str, fresh: bool = False
+) -> Tally:
+    """Return what was done to have every part in the job's folder; parts that are done are skipped, unless `fresh`.
 
     Parts that fail do not stop the others; afterwards they are named in a `RunError`.
     """
     job.out.must_fit(about)
-    tally = Tally(parts=len(parts), found=len(parts))
-    if all(job.finished(part) is not None for part in parts):
+    left, failed = _left(job, parts)
+    tally = Tally(parts=len(parts), found=len(parts) - len(left) - len(failed))
+    if not left and not fresh:
+        _must_be_whole(failed, parts)
         return tally
     with connected(asked.address, asked.workers) as cluster:
         pool = worker_pool(cluster, asked.workers, asked.device)
         job.out.begin(about)
         with job.out.locked():
             job.sweep()
-            left = [part.number for part in parts if job.finished(part) is None]
-            tally.found = len(parts) - len(left)
+            if fresh:  # only now: a command that does not get here takes nothing away
+                job.out.forget()
+            left, failed = _left(job, parts)
+            tally.found = len(parts) - len(left) - len(failed)
             pool = replace(pool, workers=min(pool.workers, len(left)))
-            _run(Engine(cluster, pool, job), parts, left, tally, description)
+            failed += _run(Engine(cluster, pool, job), parts, left, tally, description)
             job.sweep()  # of the workers that were replaced
+    _must_be_whole(failed, parts)
     return tally
 
 
-def _run(engine: Engine, parts: Parts, left: list[int], tally: Tally, description: str) -> None:
+def _left(job: Job, parts: Parts) -> tuple[list[int], list[Failed]]:
+    """Return the numbers of the parts that are to be done, and those whose shard is missing or does not answer."""
+    left, failed = [], []
+    for number in range(len(parts)):
+        try:
+            part = parts.part(number)
+        except DplError as error:
+            failed.append(Failed(number, str(error)))
+            continue
+        if job.finished(part) is None:
+            left.append(number)
+    return left, failed
+
+
+def _run(engine: Engine, parts: Parts, left: list[int], tally: Tally, description: str) -> list[Failed]:
     failed: list[Failed] = []
     job = engine.job
     with bar(description) as show:
@@ -91,6 +114,7 @@ def _run(engine: Engine, parts: Parts, left: list[int], tally: Tally, descriptio
                     failed.append(outcome)
                     continue
                 ended += 1
+                tally.notes[outcome.part] = json.dumps(outcome.facts)
                 tally.images += outcome.facts["images"] + len(outcome.facts["broken"])
         except KeyboardInterrupt:
             done = f"{tally.found + ended} of {len(parts)} parts are done"
@@ -100,6 +124,10 @@ def _run(engine: Engine, parts: Parts, left: list[int], tally: Tally, descriptio
             raise
         finally:
             tally.seconds, tally.replaced, tally.peaks = time.monotonic() - began, engine.replaced, engine.peaks
+    return failed
+
+
+def _must_be_whole(failed: list[Failed], parts: Parts) -> None:
     if failed:
         shown = " ".join(one.why for one in failed[:FAILURES_SHOWN])
         more = f" And {len(failed) - FAILURES_SHOWN} more." if len(failed) > FAILURES_SHOWN else ""
@@ -109,16 +137,19 @@ def _run(engine: Engine, parts: Parts, left: list[int], tally: Tally, descriptio
         )
 
 
-def facts_of(job: Job, parts: Parts) -> Iterator[dict[str, Any]]:
-    """Yield what is known of each part, in order; one that is missing raises `RunError`."""
-    for part in parts:
-        found = job.finished(part)
+def facts_of(job: Job, parts: Parts, tally: Tally) -> Iterator[dict[str, Any]]:
+    """Yield what is known of each part, in order; one that is missing raises `RunError`.
+
+    What workers have just said is not read again: where the folder is shared, a file of theirs may not be seen for a while.
+    """
+    for number in range(len(parts)):
+        found = json.loads(tally.notes[number]) if number in tally.notes else job.finished(parts.part(number))
         if found is None:
-            raise RunError(f"{job.out.folder}: {part.name} is not there. Repeat the command.")
+            raise RunError(f"{job.out.folder}: {parts.part(number).name} is not there. Repeat the command.")
         yield found
 
 
-def broken_of(job: Job, parts: Parts) -> Iterator[dict[str, str]]:
+def broken_of(job: Job, parts: Parts, tally: Tally) -> Iterator[dict[str, str]]:
     """Yield the images that could not be read, with the reason."""
-    for facts in facts_of(job, parts):
+    for facts in facts_of(job, parts, tally):
         yield from facts["broken"]

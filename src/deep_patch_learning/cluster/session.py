@@ -3,7 +3,7 @@
 import os
 import socket
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from typing import Any
 
@@ -13,6 +13,8 @@ STORE = (
     128 << 20
 )  # bytes of Ray's object store on this machine: parts are read by the workers themselves, and little is sent
 PATIENCE = 5.0  # seconds that an address has to answer
+_SETTINGS, _FRAME_HEAD = 4, 9  # kind of a frame of HTTP/2, and the bytes before its content
+_HTTP2_GREETING = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n" + bytes([0, 0, 0, _SETTINGS, 0, 0, 0, 0, 0])
 
 
 @dataclass(frozen=True)
@@ -50,6 +52,7 @@ def connected(address: str | None, workers: int | None = None) -> Iterator[Clust
     """Yield the cluster at an address, that of `RAY_ADDRESS`, or this machine; an open connection is used as it is."""
     ray = import_ray()
     if ray.is_initialized():
+        _must_be_connected_to(address, ray)
         yield _cluster(ray)
         return
     address = address or os.environ.get("RAY_ADDRESS")
@@ -62,7 +65,7 @@ def connected(address: str | None, workers: int | None = None) -> Iterator[Clust
             cores = max(workers or 1, os.cpu_count() or 1)
             quiet["include_dashboard"] = False
             ray.init(address="local", num_cpus=cores, object_store_memory=STORE, **quiet)
-    except (ConnectionError, RuntimeError, ValueError, TimeoutError, OSError) as error:
+    except (ray.exceptions.RayError, RuntimeError, ValueError, OSError) as error:
         said = " ".join(str(error).split())[:200]
         where = f"--address {address}" if address else "Ray on this machine"
         raise SettingError(
@@ -82,12 +85,44 @@ def _must_listen(address: str) -> None:
     if not colon or not port.isdigit():
         raise SettingError(f"--address {address}: wanted HOST:PORT, such as 10.0.0.1:6379, or auto.")
     try:
-        socket.create_connection((host, int(port)), PATIENCE).close()
+        with socket.create_connection((host, int(port)), PATIENCE) as connection:
+            why = (
+                "" if os.environ.get("RAY_USE_TLS", "0") == "1" or _speaks_grpc(connection) else "another program does"
+            )
     except OSError as error:
+        why = error.strerror or str(error)
+    if why:
         raise SettingError(
-            f"--address {address}: no Ray answers there ({error.strerror or error}). Start one with `ray start --head`, "
-            "or correct the address."
-        ) from None
+            f"--address {address}: no Ray answers there ({why}). Start one with `ray start --head`, or correct the address."
+        )
+
+
+def _speaks_grpc(connection: socket.socket) -> bool:
+    """Return whether the other side answers as every server of gRPC does, and so Ray: with its settings in HTTP/2."""
+    connection.settimeout(PATIENCE)
+    connection.sendall(_HTTP2_GREETING)
+    answer = b""
+    while len(answer) < _FRAME_HEAD and (more := connection.recv(_FRAME_HEAD - len(answer))):
+        answer += more
+    return len(answer) == _FRAME_HEAD and answer[3] == _SETTINGS
+
+
+def _must_be_connected_to(address: str | None, ray: Any) -> None:
+    """Raise `SettingError` where Ray is connected to another cluster than the one that is asked for."""
+    connected_to, here = ray.get_runtime_context().gcs_address, ray.util.get_node_ip_address()
+    if address in (None, "auto", "local") or _end_of(str(address), here) == _end_of(connected_to, here):
+        return
+    raise SettingError(
+        f"--address {address}: Ray is connected to {connected_to} already. Leave the address out, or call ray.shutdown()."
+    )
+
+
+def _end_of(address: str, here: str) -> tuple[str, str]:
+    """Return the machine's number and the port of an address; `here` is this machine's number for others."""
+    host, _, port = address.rpartition("://")[2].partition(":")
+    with suppress(OSError):  # an unknown name stays as it is
+        host = socket.gethostbyname(host)
+    return (here if host.startswith("127.") else host), port
 
 
 def _cluster(ray: Any) -> Cluster:

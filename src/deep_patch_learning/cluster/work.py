@@ -185,6 +185,7 @@ class LabelJob(Job):
         kept = kept_patches(self.cache, self._model.patch_generator, part)
         images: list[tuple[LabelledImage, str]] = []
         broken: list[dict[str, str]] = []
+        boxes = 0
 
         def read(item: Item) -> ImageInput:
             pixels = pixels_of_item(item)
@@ -196,6 +197,9 @@ class LabelJob(Job):
                 broken.append({"image": item.name, "reason": str(found)})
             else:
                 images.append((label_image(found, Path(item.place), item.states, self.rule), item.place))
+            if self.format == "coco":
+                boxes += 0 if isinstance(found, DataError) else len(images[-1][0].boxes)
+                must_have_ids(done, boxes, part.shard or part.name)
             tell(done)
         return images, broken
 
@@ -231,11 +235,12 @@ class PatchJob(Job):
         self.generator(np.random.default_rng(0).integers(0, 256, (64, 64, 3), np.uint8))
 
     def finished(self, part: Part) -> dict[str, Any] | None:
-        """Return what is known of a part that is done, or None; one of other images is made again."""
+        """Return what is known of a part that is done, or None; one of other images, or whose file is gone, is made again."""
         try:
-            return super().finished(part)
+            found = super().finished(part)
         except ChangedError:
             return None
+        return found if part_file(self.cache, self.generator, part).is_file() else None
 
     def sweep(self) -> None:
         """Remove what a worker that died has left half-written, also in the cache."""
@@ -268,6 +273,16 @@ class PatchJob(Job):
             "patch_seconds": seconds,
             "broken": broken,
         }
+
+
+def must_have_ids(images: int, boxes: int, place: str) -> None:
+    """Raise `DataError` for more images or boxes than a part in COCO's format has ids for: they would be those of the next."""
+    for count, most, what in ((images, MOST_IN_PART, "images"), (boxes, MOST_BOXES, "boxes")):
+        if count > most:
+            raise DataError(
+                f"{place}: more than {most:,} {what}, which are all the ids of a part in COCO's format. Make parts smaller, or "
+                "use --format parquet."
+            )
 
 
 def pixels_of_item(item: Item) -> np.ndarray:

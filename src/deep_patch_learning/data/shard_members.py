@@ -131,11 +131,11 @@ def members(shard: Path) -> Iterator[tarfile.TarInfo]:
         raise DataError(f"{shard}: the shard is cut off or damaged ({error}). Copy it again.") from None
 
 
-def _read_group(key: tuple[Path, int]) -> list[bytes]:
+def _read_group(key: tuple[Path, int]) -> list[Any]:
     shard, group = key
     with shard.open("rb") as file:
         rows = open_table(file, str(shard)).read_row_group(group, columns=["image"]).to_pylist()
-    return [content_of(row["image"], str(shard)) for row in rows]
+    return [row["image"] for row in rows]  # a cell without an image is broken alone, and not its row group
 
 
 def _read_group_starts(shard: Path) -> list[int]:
@@ -155,4 +155,4 @@ _group_starts = Latest(_read_group_starts, INDICES_KEPT)
 def _row_content(shard: Path, row: int) -> bytes:
     starts = _group_starts(shard)
     group = bisect_right(starts, row) - 1
-    return _group((shard, group))[row - starts[group]]
+    return content_of(_group((shard, group))[row - starts[group]], f"{shard}, row {row}")

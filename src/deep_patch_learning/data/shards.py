@@ -11,8 +11,8 @@ struct with `bytes`), and if wanted `name`, `tags` and `unknown` (lists of strin
 
 import json
 import tarfile
-from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass, field
 from itertools import repeat
 from pathlib import Path, PurePosixPath
 from typing import Any, BinaryIO
@@ -35,11 +35,11 @@ ROWS_AT_ONCE = 32  # of a table that is read from start to end
 
 @dataclass(frozen=True)
 class ShardSample:
-    """One image of a shard: its unique name, where it is, the content of its file, and its tags."""
+    """One image of a shard: its unique name, where it is, the content of its file or why it has none, and its tags."""
 
     name: str
     place: str
-    content: bytes
+    content: bytes | DataError
     present: tuple[str, ...]
     unknown: tuple[str, ...] = ()
 
@@ -84,64 +84,125 @@ def _trimmed(tags: Iterable[str]) -> tuple[str, ...]:
     return tuple(dict.fromkeys(tag.strip() for tag in tags if tag.strip()))
 
 
-def _of_tar(file: BinaryIO, shard: str, stem: str) -> Iterator[ShardSample]:
-    held: dict[str, tuple[str, bytes]] = {}
-    before: str | None = None
-    try:
-        with tarfile.open(fileobj=file, mode="r|") as tar:
-            for member in tar:
-                if not member.isfile():
-                    continue
-                key, suffix = split_name(member.name)
-                if key != before and held:
-                    yield from _sample(held, shard, stem)
-                    held = {}
-                before = key
-                if suffix in TAG_SUFFIXES or suffix in IMAGE_SUFFIXES:
-                    opened = tar.extractfile(member)
-                    content = b"" if opened is None else opened.read()
-                    if len(content) != member.size:
-                        raise tarfile.ReadError("unexpected end of data")
-                    held[suffix] = member.name, content
-    except (tarfile.TarError, EOFError) as error:
-        raise DataError(f"{shard}: the shard is cut off or damaged ({error}). Copy it again.") from None
-    if held:
-        yield from _sample(held, shard, stem)
-
-
-def _sample(held: dict[str, tuple[str, bytes]], shard: str, stem: str) -> Iterator[ShardSample]:
-    image = next((suffix for suffix in held if suffix in IMAGE_SUFFIXES), None)
-    if image is None:
-        return
-    name, content = held[image]
-    tags: tuple[tuple[str, ...], tuple[str, ...]] = ((), ())
-    of_tags = next((suffix for suffix in TAG_SUFFIXES if suffix in held), None)
-    if of_tags is not None:
-        tags = tags_of(of_tags, held[of_tags][1], f"{shard}/{held[of_tags][0]}")
-    yield ShardSample(f"{stem}/{name}", f"{shard}/{name}", content, *tags)
-
-
 Tags = tuple[tuple[str, ...], tuple[str, ...]]  # present and unknown
 Tagged = tuple[str, tuple[str, ...], tuple[str, ...]]  # the name in the shard, present and unknown tags
 
 
-def tags_in_tar(shard: Path) -> Iterator[Tagged]:
-    """Yield the images of a local tar with their tags; the images themselves are passed over."""
-    before, image, tags = "", "", ((), ())  # type: tuple[str, str, tuple[tuple[str, ...], tuple[str, ...]]]
+@dataclass
+class _Group:
+    """The members of a tar that are one sample: its image, its tags by suffix, and images that are none of their own."""
+
+    key: str
+    image: str | None = None
+    content: bytes = b""
+    tags: dict[str, tuple[str, bytes]] = field(default_factory=dict)
+    left_out: list[str] = field(default_factory=list)
+
+    def read_tags(self, shard: str) -> Tags:
+        """Return the present and the unknown tags."""
+        for suffix in TAG_SUFFIXES:
+            if suffix in self.tags:
+                name, content = self.tags[suffix]
+                return tags_of(suffix, content, f"{shard}/{name}")
+        return (), ()
+
+    def why_left_out(self, name: str) -> str:
+        """Return why an image file of the group is no image of the data set, with the fix."""
+        if self.image is not None:
+            return f"is of the same sample as '{self.image}', since both names begin with '{self.key}.'. Rename one."
+        folder, _, last = name.rpartition("/")
+        fixed = PurePosixPath(folder, PurePosixPath(last).stem.replace(".", "_") + PurePosixPath(last).suffix)
+        return f"has a dot inside its name, where the name of its sample ends. Rename it, for example to '{fixed}'."
+
+
+def _grouped(
+    files: Iterable[tarfile.TarInfo], read: Callable[[tarfile.TarInfo, bool], bytes], shard: str
+) -> Iterator[_Group]:
+    """Yield the samples of a tar. `read` returns the content of a member, and is given whether it is an image.
+
+    A sample whose files are not beside each other raises `DataError`, since one that reads from start to end would miss its tags.
+    """
+    group: _Group | None = None
+    tagged: dict[str, bool] = {}  # keys that were before, and whether tags came with them
+    for member in files:
+        key, suffix = split_name(member.name)
+        last = PurePosixPath(member.name)
+        if last.suffix.lower() not in (*IMAGE_SUFFIXES, *TAG_SUFFIXES) or last.name.startswith("._"):
+            continue  # of another kind, or what macOS puts beside a file
+        if group is None or key != group.key:
+            if group is not None:
+                yield group
+                tagged[group.key] = bool(group.tags)
+            group = _Group(key)
+        if suffix in TAG_SUFFIXES:
+            group.tags.setdefault(suffix, (member.name, read(member, False)))
+        elif suffix in IMAGE_SUFFIXES and group.image is None:
+            group.image, group.content = member.name, read(member, True)
+        elif last.suffix.lower() in IMAGE_SUFFIXES:
+            group.left_out.append(member.name)
+        if key in tagged and (tagged[key] or group.tags):
+            raise DataError(
+                f"{shard}: the files of the sample '{_text(key)}' are not beside each other, so that its tags would be lost. "
+                "Write the tar in the order of names (tar --sort=name)."
+            )
+    if group is not None:
+        yield group
+
+
+def _of_tar(file: BinaryIO, shard: str, stem: str) -> Iterator[ShardSample]:
+    try:
+        with tarfile.open(fileobj=file, mode="r|") as tar:
+
+            def read(member: tarfile.TarInfo, _: bool) -> bytes:
+                opened = tar.extractfile(member)
+                content = b"" if opened is None else opened.read()
+                if len(content) != member.size:
+                    raise tarfile.ReadError("unexpected end of data")
+                return content
+
+            for group in _grouped((member for member in tar if member.isfile()), read, shard):
+                yield from _samples(group, shard, stem)
+    except (tarfile.TarError, EOFError) as error:
+        raise DataError(f"{shard}: the shard is cut off or damaged ({error}). Copy it again.") from None
+
+
+def _samples(group: _Group, shard: str, stem: str) -> Iterator[ShardSample]:
+    """Yield the image of a group, and each image file that is left out with the reason in the place of its content."""
+    if group.image is not None:
+        name = _text(group.image)
+        content: bytes | DataError = group.content
+        if name != group.image:  # no file of labels can hold it
+            content = DataError(f"{shard}/{name}: its name is not UTF-8. Rename it, and write the tar again.")
+        yield ShardSample(f"{stem}/{name}", f"{shard}/{name}", content, *group.read_tags(_text(shard)))
+    for left_out in group.left_out:
+        name = _text(left_out)
+        why = DataError(f"{shard}/{name}: {_text(group.why_left_out(left_out))}")
+        yield ShardSample(f"{stem}/{name}", f"{shard}/{name}", why, ())
+
+
+def _text(name: str) -> str:
+    """Return a name that can be written as UTF-8: bytes that are none are shown as `\\udcff`."""
+    return name.encode("utf-8", "backslashreplace").decode()
+
+
+def tags_in_tar(shard: Path, left_out: list[str] | None = None) -> Iterator[Tagged]:
+    """Yield the images of a local tar with their tags; the images themselves are passed over.
+
+    Image files that are no image of their own are added to `left_out`, with the reason.
+    """
     with shard.open("rb") as file:
-        for member in members(shard):
-            key, suffix = split_name(member.name)
-            if key != before:
-                if image:
-                    yield image, *tags
-                before, image, tags = key, "", ((), ())
-            if suffix in IMAGE_SUFFIXES:
-                image = image or member.name
-            elif suffix in TAG_SUFFIXES:
-                file.seek(member.offset_data)
-                tags = tags_of(suffix, file.read(member.size), f"{shard}/{member.name}")
-    if image:
-        yield image, *tags
+
+        def read(member: tarfile.TarInfo, is_image: bool) -> bytes:
+            if is_image:
+                return b""
+            file.seek(member.offset_data)
+            return file.read(member.size)
+
+        for group in _grouped(members(shard), read, str(shard)):
+            if group.image is not None:
+                yield group.image, *group.read_tags(str(shard))
+            if left_out is not None:
+                left_out += [f"{shard.name}/{name} {group.why_left_out(name)}" for name in group.left_out]
 
 
 def tags_in_table(shard: Path) -> Iterator[Tagged]:
@@ -166,6 +227,7 @@ def _of_table(file: BinaryIO, shard: str, stem: str, tagged: bool) -> Iterator[S
     import pyarrow
 
     table = open_table(file, shard)
+    _must_hold_images(table.schema_arrow, shard)
     columns = [name for name in ("image", "name") if name in table.schema_arrow.names]
     tags: Iterator[Tags] = _tags_of_rows(table, shard) if tagged else repeat(((), ()))
     number = 0
@@ -174,16 +236,26 @@ def _of_table(file: BinaryIO, shard: str, stem: str, tagged: bool) -> Iterator[S
             for row in batch.to_pylist():
                 yield _row(row, next(tags), number, shard, stem)
                 number += 1
-    except (pyarrow.ArrowInvalid, OSError) as error:
+    except (pyarrow.ArrowInvalid, OSError, UnicodeDecodeError) as error:
         said = first_line(error)
         raise DataError(f"{shard}, row {number}: the shard is damaged ({said}). Copy it again.") from None
 
 
+def _must_hold_images(schema: Any, shard: str) -> None:
+    """Raise `DataError` where no row can hold an image; a row that holds none is a broken image."""
+    from pyarrow import types
+
+    kind = schema.field("image").type
+    kinds = types.is_binary, types.is_large_binary, types.is_fixed_size_binary, types.is_struct, types.is_null
+    if not any(fits(kind) for fits in kinds):
+        raise DataError(f"{shard}: the column 'image' holds {kind}, wanted the bytes of image files.")
+
+
 def _row(row: dict[str, Any], tags: Tags, number: int, shard: str, stem: str) -> ShardSample:
     image = row["image"]
-    content = image.get("bytes") if isinstance(image, dict) else image
+    content: Any = image.get("bytes") if isinstance(image, dict) else image
     if not isinstance(content, bytes):
-        found = type(content).__name__
-        raise DataError(f"{shard}, row {number}: 'image' holds {found}, wanted the bytes of an image file.")
+        found = "nothing" if content is None else type(content).__name__
+        content = DataError(f"{shard}, row {number}: 'image' holds {found}, wanted the bytes of an image file.")
     name = row.get("name")
     return ShardSample(f"{stem}/{number}" if name is None else str(name), f"{shard}/{number}", content, *tags)

@@ -106,21 +106,57 @@ def _free_memory() -> int:
     return max(min([free, *_allowed()]), 0) // ranks
 
 
-def _allowed() -> list[int]:
-    """Return how many bytes more each limit lets this process take: `ulimit -d`, and the control group of a container."""
+def _allowed(system: Path = Path("/")) -> list[int]:
+    """Return how many bytes more each limit lets this process take: `ulimit -d` and `-v`, and each control group it is in."""
     found = []
     try:
         import resource
 
-        most = resource.getrlimit(resource.RLIMIT_DATA)[0]
-        if most != resource.RLIM_INFINITY:
-            found.append(most - int(Path("/proc/self/statm").read_text().split()[5]) * resource.getpagesize())
+        pages = (system / "proc/self/statm").read_text().split()
+        for limit, used in ((resource.RLIMIT_AS, pages[0]), (resource.RLIMIT_DATA, pages[5])):
+            most = resource.getrlimit(limit)[0]
+            if most != resource.RLIM_INFINITY:
+                found.append(most - int(used) * resource.getpagesize())
     except (ImportError, OSError):  # not on this system
         pass
-    group = Path("/sys/fs/cgroup")
-    with suppress(OSError, ValueError):  # no such group, or no limit ("max")
-        found.append(int((group / "memory.max").read_text()) - int((group / "memory.current").read_text()))
+    for group in _groups(system):
+        for limit_file, used_file, cache in _OF_GROUP:
+            with suppress(OSError, ValueError):  # another version of groups, or no limit ("max")
+                held = int((group / used_file).read_text()) - _in_stat(group / "memory.stat", cache)
+                found.append(int((group / limit_file).read_text()) - held)
     return found
+
+
+# of a control group, in version 2 and 1: its limit, what it holds, and the part of it that the kernel drops when it must
+_OF_GROUP = (
+    ("memory.max", "memory.current", "inactive_file"),
+    ("memory.limit_in_bytes", "memory.usage_in_bytes", "total_inactive_file"),
+)
+
+
+def _groups(system: Path) -> Iterator[Path]:
+    """Yield the folders of the control groups that this process is in: its own and those around it, each with its limit."""
+    try:
+        lines = (system / "proc/self/cgroup").read_text().splitlines()
+    except OSError:
+        return
+    for line in lines:
+        _, kinds, path = line.split(":", 2)
+        if kinds and "memory" not in kinds.split(","):
+            continue
+        top = system / "sys/fs/cgroup" / ("memory" if kinds else "")
+        inside = top / path.lstrip("/")
+        yield from (folder for folder in (inside, *inside.parents) if folder.is_relative_to(top))
+
+
+def _in_stat(file: Path, key: str) -> int:
+    """Return a number in a file of names and numbers; 0 where it is not there."""
+    with suppress(OSError):
+        for line in file.read_text().splitlines():
+            name, _, number = line.partition(" ")
+            if name == key:
+                return int(number)
+    return 0
 
 
 def prefetch(make: Callable[[int], Made], items: Sequence[int], depth: int = 4, threads: int = 2) -> Iterator[Made]:
