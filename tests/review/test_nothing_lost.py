@@ -6,10 +6,13 @@ import sqlite3
 import threading
 import time
 import uuid
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import httpx
+
+from deep_patch_learning.review import work
 
 
 def drawn_in(store: Path) -> list[tuple]:
@@ -110,7 +113,113 @@ def test_two_tabs_and_two_people_share_the_work(person, serve, labels) -> None:
         page.keyboard.press("Enter")
     for one, page in ((anna, anna.page), (anna, second), (bert, bert.page)):
         one.still(page)
-    assert len(statuses(review.store)) >= max(map(len, boxes))
+    assert len(statuses(review.store)) == sum(map(len, boxes))
+
+
+def leases(store: Path) -> dict[int, str]:
+    with contextlib.closing(sqlite3.connect(store)) as file:
+        return dict(file.execute("SELECT image, reviewer FROM leases"))
+
+
+def test_what_the_page_loads_ahead_stays_its_own(person, serve, labels, monkeypatch) -> None:
+    """The screen and the image after the one that is shown are lent already: the sign of life must name them too."""
+    monkeypatch.setattr(work, "GRACE_SECONDS", 0.0)
+    review = serve(labels)
+    anna = person(review)
+    shown = anna.page.evaluate("document.querySelectorAll('#tiles .tile').length")
+    anna.until("document.getElementById('tiles').ariaBusy === 'false'")
+    wait_until(lambda: len(leases(review.store)) == 30)  # all of this small set: the second screen shows the rest
+    assert shown < 30
+    anna.page.evaluate("document.dispatchEvent(new Event('visibilitychange'))")
+    anna.page.wait_for_timeout(500)
+    assert len(leases(review.store)) == 30
+    bert = person(review)
+    assert bert.page.locator("#tiles .tile").count() == 0
+
+
+def test_the_next_image_stays_ones_own_until_it_is_shown(person, serve, labels, monkeypatch) -> None:
+    monkeypatch.setattr(work, "GRACE_SECONDS", 0.0)
+    review = serve(labels)
+    anna = person(review)
+    anna.page.evaluate("location.hash = '#/image/5'")
+    anna.until("document.getElementById('name').textContent === 'images/004.jpg'")
+    anna.still()
+    anna.press("g")
+    anna.still()
+    anna.press("e")
+    anna.until("!document.getElementById('image').hidden")
+    anna.still()
+    before = leases(review.store)
+    anna.page.evaluate("document.dispatchEvent(new Event('visibilitychange'))")
+    anna.page.wait_for_timeout(500)
+    assert leases(review.store).keys() >= before.keys()
+
+
+def wait_until(holds: Callable[[], bool]) -> None:
+    end = time.monotonic() + 20
+    while not holds():
+        assert time.monotonic() < end
+        time.sleep(0.02)
+
+
+def test_five_people_at_once_never_have_an_image_in_common(serve, labels) -> None:
+    """Each asks for screens and single images, judges some, and gives signs of life, all at the same time."""
+    review = serve(labels)
+    shared: list[int] = []
+    holding: dict[int, int] = {}
+    lock = threading.Lock()
+
+    def take(person: int, images: set[int]) -> None:
+        with lock:
+            shared.extend(image for image in images if holding.setdefault(image, person) != person)
+
+    def work_on(person: int) -> None:
+        chance = random.Random(person)
+        with contextlib.closing(review.client()) as client:
+            tab = {"tab": f"tab-of-person-{person}"}
+            for _ in range(6):
+                mode = chance.choice(["sample", "useful"])
+                boxes = client.post("/api/screen", json={**tab, "mode": mode, "size": 2}).json()["boxes"]
+                found = client.post("/api/next", json={**tab, "mode": mode}).json()["image"]
+                images = {box["image"] for box in boxes} | ({found["id"]} if found else set())
+                take(person, images)
+                seen = {str(box["image"]): box["version"] for box in boxes}
+                judge = {"id": uuid.uuid4().hex, "kind": "judge", "seen": seen}
+                if boxes:
+                    judge["boxes"] = {str(box["id"]): "right" for box in boxes}
+                    assert client.post("/api/actions", json=judge).status_code == 200
+                client.post("/api/pulse", json={**tab, "holds": sorted(images)})
+
+    threads = [threading.Thread(target=work_on, args=(number,)) for number in range(5)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert shared == []
+    assert len(set(holding.values())) == 5
+
+
+def test_a_laptop_that_slept_is_told_what_others_did_and_loses_nothing(person, serve, labels, monkeypatch) -> None:
+    review = serve(labels)
+    anna = person(review, expected=("409",))
+    mine = anna.page.eval_on_selector_all("#tiles .tile", "all => all.map((one) => Number(one.dataset.box))")
+    later = time.time() + work.LEASE_SECONDS + 1
+    monkeypatch.setattr(work.time, "time", lambda: later)  # anna's page says nothing meanwhile
+    with contextlib.closing(review.client()) as bert:
+        boxes = bert.post("/api/screen", json={"tab": "tab-of-bert", "mode": "sample", "size": 2}).json()["boxes"]
+        theirs = {box["id"] for box in boxes}
+        assert theirs <= set(mine)  # the leases have ended
+        judge = {"id": uuid.uuid4().hex, "kind": "judge", "boxes": dict.fromkeys(map(str, theirs), "wrong")}
+        judge["seen"] = {str(box["image"]): box["version"] for box in boxes}
+        assert bert.post("/api/actions", json=judge).status_code == 200
+        images = {box["image"] for box in boxes}
+    anna.press("Enter")
+    anna.still()
+    assert "changed" in anna.page.locator("#toast").text_content()
+    with contextlib.closing(sqlite3.connect(review.store)) as file:
+        found = dict(file.execute("SELECT id, status FROM boxes WHERE status != 'open'"))
+        own = {row[0] for row in file.execute("SELECT id, image FROM boxes") if row[1] not in images}
+    assert found == dict.fromkeys(theirs, "wrong") | {box: "right" for box in mine if box in own}
 
 
 def test_a_conflict_is_shown_and_nothing_is_overwritten(person, serve, labels) -> None:

@@ -12,6 +12,9 @@ from deep_patch_learning.review.requests import Next, Pulse, Screen
 from deep_patch_learning.review.store import ReviewStore
 
 LEASE_SECONDS = 300.0  # an image stays with who has it open, and for so long after the last sign of life
+GRACE_SECONDS = (
+    20.0  # for which a lease stands although the page does not name it: the answer that lends it may be under way
+)
 _ORDER = {"sample": "i.place, b.id", "useful": "b.usefulness DESC, i.place, b.id"}
 # the outer table first, read by its index in the order that is wanted: a few rows are then looked at, not all
 _TABLES = {"sample": "images i CROSS JOIN boxes b", "useful": "boxes b CROSS JOIN images i"}
@@ -88,11 +91,17 @@ def image(store: ReviewStore, number: int, reviewer: str, tab: str) -> dict[str,
 
 
 def pulse(store: ReviewStore, asked: Pulse, reviewer: str) -> None:
-    """Keep the images that a tab holds for a while longer, and give back what it no longer shows."""
+    """Keep the images that a tab holds for a while longer, and give back what it no longer shows.
+
+    What was lent a moment ago is kept: when the page sent its list, it may not have had the answer that lends it.
+    """
     who, now = holder(reviewer, asked.tab), time.time()
     with store.writing(durable=False) as file:
         kept = ", ".join(map(str, asked.holds))
-        file.execute(f"DELETE FROM leases WHERE until <= ? OR (reviewer = ? AND image NOT IN ({kept}))", (now, who))
+        left = f"reviewer = ? AND until <= ? AND image NOT IN ({kept})"
+        file.execute(
+            f"DELETE FROM leases WHERE until <= ? OR ({left})", (now, who, now + LEASE_SECONDS - GRACE_SECONDS)
+        )
         taken = {row["image"] for row in file.execute("SELECT image FROM leases WHERE reviewer != ?", (who,))}
         known = {row["id"] for row in file.execute(f"SELECT id FROM images WHERE id IN ({kept})")}
         _lease(file, known - taken, who, now)

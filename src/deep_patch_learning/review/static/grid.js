@@ -7,6 +7,7 @@ const WRONG = "wrong", OPEN = "open", RIGHT = "right";
 let shown = []; // boxes on the screen
 let marks = new Map(); // box -> wrong or open; right if not there
 let following = null; // the screen after this one, being loaded
+let ahead = []; // its images: they are lent to this page already
 let loading = 0;
 const leftOpen = new Set();
 let last = null; // the box that was looked at last: a button of the bar takes the focus from it
@@ -51,6 +52,7 @@ async function load(without = []) {
 export const showGrid = busy(async () => {
   const turn = ++loading;
   following = null;
+  ahead = [];
   $("tiles").ariaBusy = "true";
   try {
     const boxes = await load();
@@ -62,12 +64,13 @@ export const showGrid = busy(async () => {
   }
 });
 
-export const heldByGrid = () => shown.map((box) => box.image);
+export const heldByGrid = () => [...shown.map((box) => box.image), ...ahead];
 
 function put(boxes) {
   shown = boxes;
   marks = new Map();
   last = null;
+  ahead = [];
   $("tiles").replaceChildren(...boxes.map(tile));
   const none = boxes.length === 0;
   $("nothing").hidden = !none;
@@ -80,7 +83,9 @@ function put(boxes) {
   const turn = loading;
   following = load(boxes.map((box) => box.id)).then(
     (next) => {
-      if (turn === loading) for (const box of next) new Image().src = source(box);
+      if (turn !== loading) return next;
+      ahead = next.map((box) => box.image);
+      for (const box of next) new Image().src = source(box);
       return next;
     },
     () => null,

@@ -11,6 +11,7 @@ let selected = null; // id of a box
 let seen = []; // images of this session, in order
 let asking = 0;
 let following = null; // the image after this one, being loaded
+let ahead = null; // its id: it is lent to this page already
 let moving = null; // a box that the arrow keys move, not sent yet
 
 export function beginImage(shared) {
@@ -30,10 +31,16 @@ export function beginImage(shared) {
 
 export function leaveImage() {
   asking++;
+  forgetNext();
   canvas.leave();
 }
 
-export const heldByImage = () => (image && app?.view === "image" ? [image.id] : []);
+// The image that was to come next: it was chosen by another mode or class, or is given back.
+export function forgetNext() {
+  following = ahead = fetched = null;
+}
+
+export const heldByImage = () => (image && app?.view === "image" ? [image.id, ...(ahead === null ? [] : [ahead])] : []);
 
 // Which image
 
@@ -52,7 +59,7 @@ const asked = () => ({ tab, mode: app.mode, index: app.index, without: seen.slic
 
 export const showNext = busy(async () => {
   const { image: next } = (await following) ?? (await call("/api/next", asked()));
-  following = null;
+  following = ahead = null;
   if (next) location.hash = `#/image/${next.id}`;
   else {
     say("No image is left here: all are done, or somebody else has them.");
@@ -79,13 +86,15 @@ let fetched = null; // for which image the one after it was asked
 function prefetch() {
   if (fetched === image.id) return;
   fetched = image.id;
-  following = call("/api/next", asked()).then(
+  const own = (following = call("/api/next", asked()).then(
     (found) => {
-      if (found.image) new Image().src = source(found.image);
+      if (!found.image || own !== following) return found;
+      ahead = found.image.id;
+      new Image().src = source(found.image);
       return found;
     },
     () => null,
-  );
+  ));
 }
 
 // What is shown

@@ -2,7 +2,7 @@
 
 import { begin, call, drained, latest, onSaving, tab, turn } from "./api.js";
 import { beginGrid, gridCommands, heldByGrid, sayNothing, showGrid } from "./grid.js";
-import { beginImage, flushImage, heldByImage, imageCommands, leaveImage, showImage, showNext } from "./image.js";
+import { beginImage, flushImage, forgetNext, heldByImage, imageCommands, leaveImage, showImage, showNext } from "./image.js";
 import { commandOf, helpOf } from "./keys.js";
 import { $, busy, make, percent, say } from "./page.js";
 
@@ -143,13 +143,18 @@ function classTo(index) {
   app.index = index;
   remember();
   if (app.facts) show(app.facts);
-  app.view === "grid" ? showGrid() : showNext();
+  showOther();
 }
 
 function modeTo(mode) {
   app.mode = mode;
   remember();
   show(app.facts);
+  showOther();
+}
+
+function showOther() {
+  forgetNext();
   app.view === "grid" ? showGrid() : showNext();
 }
 
