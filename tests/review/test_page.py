@@ -119,6 +119,32 @@ def test_all_boxes_are_judged_and_the_share_is_known(person, review) -> None:
     assert sorted(judged(review.store).values()) == ["right"] * 39 + ["wrong"]
 
 
+BOX_PLACES = "SELECT boxes.id, place FROM boxes JOIN images ON images.id = image"
+
+
+def test_the_share_is_that_of_the_random_sample_alone(person, review) -> None:
+    one = person(review)
+    first = shown(one.page)
+    one.press("l", "Enter")  # accepts the others; the next screen is loaded ahead
+    one.still()
+    one.press("m")
+    one.still()
+    worst = shown(one.page)
+    one.press(*["x", "ArrowRight"] * 4, "Enter")
+    one.still()
+    with contextlib.closing(review.client()) as client:
+        right = client.get("/api/state").json()["right"]
+    assert len(judged(review.store)) == len(first) - 1 + len(worst)
+    outside = set(worst) - set(first)
+    assert right["judged"] + right["left_open"] <= len(first) + len(outside)
+    with contextlib.closing(sqlite3.connect(review.store)) as file:
+        (reach,) = {*json.loads(file.execute("SELECT value FROM meta WHERE key = 'sample'").fetchone()[0]).values()}
+        places = [place for box, place in file.execute(BOX_PLACES) if box in first]
+        (left,) = json.loads(file.execute("SELECT value FROM meta WHERE key = 'left_open'").fetchone()[0])
+    assert reach == max(places) + 1
+    assert left == first[0]
+
+
 def test_one_class_most_useful_first(person, review) -> None:
     one = person(review)
     one.page.locator("#class").select_option("1")

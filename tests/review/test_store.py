@@ -11,7 +11,8 @@ import numpy as np
 import pytest
 
 from deep_patch_learning.common.errors import DataError
-from deep_patch_learning.data.reviewed import read_reviewed
+from deep_patch_learning.data.reviewed import judged_boxes, read_reviewed
+from deep_patch_learning.evaluation.right_boxes import Share, right_boxes
 from deep_patch_learning.review import actions, work
 from deep_patch_learning.review.changes import ConflictError, MissingError
 from deep_patch_learning.review.requests import Change, Draw, Finish, Judge, Next, Pulse, Screen, SetTag
@@ -260,6 +261,70 @@ def test_the_sample_is_random_and_the_rest_is_most_useful_first(store: ReviewSto
     sample = [box["image"] for box in screen(store, "tab-one1", index=0, size=120)]
     assert sorted(sample) == list(range(1, 11)) != sample
     assert {box["index"] for box in screen(store, "tab-one1", index=1, size=120)} == {1}
+
+
+def share(store: ReviewStore) -> Share | None:
+    with store.reading() as file:
+        return right_boxes(judged_boxes(file, CLASSES)).overall
+
+
+def judge_all(store: ReviewStore, boxes: list[dict], judgement: str, **how) -> None:
+    act(store, Judge, boxes={box["id"]: judgement for box in boxes}, **how)
+
+
+def test_boxes_that_were_chosen_by_usefulness_do_not_enter_the_estimate(store: ReviewStore) -> None:
+    """Also those of a screen of the sample that was loaded and never judged."""
+    first = screen(store, "tab-one1")
+    judge_all(store, first, "right", mode="sample")
+    screen(store, "tab-one1", without=[box["id"] for box in first])  # ahead of what is shown
+    worst = screen(store, "tab-one1", mode="useful", size=4)
+    judge_all(store, worst, "wrong", mode="useful")
+    found = share(store)
+    assert found is not None
+    assert found.right == found.judged <= 4
+    # as the random order comes past them they are part of the sample, as they would have been without the other mode
+    for _ in range(4):
+        judge_all(store, screen(store, "tab-one1") or first, "right", mode="sample")
+    found = share(store)
+    assert found is not None
+    assert found.judged > 11
+    assert (found.low, found.share, found.high) == pytest.approx([11 / 15] * 3)  # all are known
+
+
+def test_the_sample_ends_where_somebody_else_has_not_judged_yet(store: ReviewStore) -> None:
+    screen(store, "tab-one1")
+    judge_all(store, screen(store, "tab-two2"), "wrong", mode="sample")
+    assert share(store) is None  # anna may yet judge the worst of the first screen in the other mode
+    judge_all(store, screen(store, "tab-one1"), "right", mode="sample")
+    found = share(store)
+    assert found is not None
+    assert found.judged > 4
+
+
+def test_a_box_that_is_left_open_is_counted_both_ways(store: ReviewStore) -> None:
+    boxes = screen(store, "tab-one1")
+    left = boxes.pop(0)["id"]
+    act(store, Judge, boxes={box["id"]: "right" for box in boxes}, left_open=[left], mode="sample")
+    act(store, Judge, left_open=[left, 999], mode="sample")
+    found = share(store)
+    assert found is not None
+    assert (found.judged, found.left_open, found.share) == (3, 1, 1.0)
+    act(store, Judge, boxes={left: "wrong"})
+    found = share(store)
+    assert found is not None
+    assert (found.right, found.judged, found.left_open) == (3, 4, 0)
+
+
+def test_an_image_that_is_done_is_part_of_the_sample_of_its_mode(store: ReviewStore) -> None:
+    asked = Next(tab="tab-one1", mode="sample")
+    first = work.next_image(store, asked, "anna")["image"]
+    act(store, Finish, image=first["id"])
+    assert share(store) is None
+    second = work.next_image(store, asked, "anna")["image"]
+    act(store, Finish, image=second["id"], mode="sample")
+    found = share(store)
+    assert found is not None
+    assert found.judged == len(first["boxes"]) + len(second["boxes"])
 
 
 def test_next_image_skips_what_is_done_or_held(store: ReviewStore) -> None:

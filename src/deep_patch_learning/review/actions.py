@@ -7,6 +7,7 @@ from typing import Any
 
 from deep_patch_learning.data.dataset import ABSENT, PRESENT
 from deep_patch_learning.data.reviewed import CORRECTED, DRAWN, OPEN, RIGHT, WRONG
+from deep_patch_learning.review import sample
 from deep_patch_learning.review.changes import Changes, ConflictError, MissingError
 from deep_patch_learning.review.requests import Act, Change, Draw, Finish, Judge, SetTag
 from deep_patch_learning.review.store import ReviewStore
@@ -31,6 +32,7 @@ def apply(store: ReviewStore, action: Act, reviewer: str) -> dict[str, Any]:
             return done
         changes = Changes(file, action.seen)
         kind = _do(changes, action)
+        sample.grow(file, store.classes, action)
         first = _last(file, reviewer, back=False)
         found = _record(changes, action.id, reviewer, kind, "somebody else changed it since you saw it")
         if first is not None and found["number"] is not None:

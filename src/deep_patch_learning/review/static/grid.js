@@ -5,6 +5,7 @@ import { $, busy, make, namesOf, percent, say } from "./page.js";
 
 const WRONG = "wrong", OPEN = "open", RIGHT = "right";
 let shown = []; // boxes on the screen
+let chosen = {}; // how: the mode, and the class or all
 let marks = new Map(); // box -> wrong or open; right if not there
 let following = null; // the screen after this one, being loaded
 let ahead = []; // its images: they are lent to this page already
@@ -39,6 +40,7 @@ const asked = (without) => ({ tab, mode: app.mode, index: app.index, size: fit()
 // Boxes that were left open come again when no other is left.
 async function load(without = []) {
   const others = () => asked([...without, ...unsavedBoxes(), ...leftOpen].slice(0, 500));
+  const how = { mode: app.mode, index: app.index };
   let found = await call("/api/screen", others());
   if (!found.boxes.length && leftOpen.size) {
     leftOpen.clear();
@@ -46,7 +48,7 @@ async function load(without = []) {
   }
   for (const box of found.boxes) saw(box.image, box.version);
   // one class after the other: the eye compares like with like
-  return found.boxes.sort((a, b) => a.index - b.index);
+  return { boxes: found.boxes.sort((a, b) => a.index - b.index), how };
 }
 
 export const showGrid = busy(async () => {
@@ -55,8 +57,8 @@ export const showGrid = busy(async () => {
   ahead = [];
   $("tiles").ariaBusy = "true";
   try {
-    const boxes = await load();
-    if (turn === loading) put(boxes);
+    const screen = await load();
+    if (turn === loading) put(screen);
   } catch (failure) {
     if (turn === loading) app.failed(failure);
   } finally {
@@ -66,8 +68,9 @@ export const showGrid = busy(async () => {
 
 export const heldByGrid = () => [...shown.map((box) => box.image), ...ahead];
 
-function put(boxes) {
+function put({ boxes, how }) {
   shown = boxes;
+  chosen = how;
   marks = new Map();
   last = null;
   ahead = [];
@@ -84,8 +87,8 @@ function put(boxes) {
   following = load(boxes.map((box) => box.id)).then(
     (next) => {
       if (turn !== loading) return next;
-      ahead = next.map((box) => box.image);
-      for (const box of next) new Image().src = source(box);
+      ahead = next.boxes.map((box) => box.image);
+      for (const box of next.boxes) new Image().src = source(box);
       return next;
     },
     () => null,
@@ -171,24 +174,24 @@ export const accept = busy(async () => {
   const judged = shown.filter((box) => box.id in boxes), left = shown.filter((box) => !(box.id in boxes));
   const next = following, turn = ++loading;
   for (const box of left) leftOpen.add(box.id);
-  if (judged.length) send(judged, boxes);
+  send(judged, boxes, { ...chosen, left_open: left.map((box) => box.id) });
   app.log("accept", judged.length);
   const ready = await next;
-  const boxesAfter = ready?.length ? ready : ((await load(judged.map((box) => box.id)).catch(app.failed)) ?? []);
-  if (turn === loading) put(boxesAfter);
+  const after = ready?.boxes.length ? ready : await load(judged.map((box) => box.id)).catch(app.failed);
+  if (turn === loading) put(after ?? { boxes: [], how: {} });
 });
 
-async function send(judged, boxes) {
+async function send(judged, boxes, how) {
   const images = [...new Set(judged.map((box) => box.image))];
   try {
-    await act("judge", images, { boxes });
+    await act("judge", images, { boxes, ...how });
     app.refresh();
   } catch (failure) {
     if (failure.status !== 409) return app.failed(failure);
     const theirs = new Set(failure.conflicts.map((one) => one.image));
     say(`${namesOf(failure.conflicts)} changed ${theirs.size} of these images meanwhile: they stay as they are now. The rest is saved.`);
     const rest = judged.filter((box) => !theirs.has(box.image));
-    if (rest.length) await send(rest, Object.fromEntries(rest.map((box) => [box.id, boxes[box.id]])));
+    if (rest.length) await send(rest, Object.fromEntries(rest.map((box) => [box.id, boxes[box.id]])), how);
   }
 }
 

@@ -75,8 +75,7 @@ function put(now, box) {
   if (still) still.corners = moving.corners;
   saw(image.id, image.version);
   if (seen.at(-1) !== image.id) seen = [...seen.filter((id) => id !== image.id), image.id];
-  const open = image.boxes.find((one) => one.status === "open");
-  selected = box ?? (image.boxes.some((one) => one.id === selected) ? selected : (open?.id ?? null));
+  selected = box ?? (image.boxes.some((one) => one.id === selected) ? selected : (open()[0]?.id ?? null));
   canvas.show(image, source(image));
   render();
   prefetch();
@@ -176,8 +175,12 @@ async function judge(box, how) {
   const later = [...image.boxes.slice(at + 1), ...image.boxes.slice(0, at)].find((one) => one.status === "open");
   if (later) selected = later.id;
   render();
-  await does("judge", { boxes: { [box.id]: how } });
+  await does("judge", { boxes: { [box.id]: how }, ...chosen() });
 }
+
+// How the image was chosen: judgements in the random order are the sample.
+const chosen = () => ({ mode: app.mode, index: app.index });
+const open = () => image.boxes.filter((one) => one.status === "open");
 
 const change = (id, what) => does("change", { box: id, ...what });
 
@@ -243,13 +246,13 @@ export const imageCommands = {
   right: () => {
     const box = current();
     if (box) return judge(box, "right");
-    const open = image.boxes.filter((one) => one.status === "open");
-    if (open.length) return does("judge", { boxes: Object.fromEntries(open.map((one) => [one.id, "right"])) });
+    const all = Object.fromEntries(open().map((one) => [one.id, "right"]));
+    if (open().length) return does("judge", { boxes: all, ...chosen() });
   },
   reject: () => current() && judge(current(), "wrong"),
   finish: async () => {
     app.log("finish", image.boxes.length);
-    await does("finish", { image: image.id, done: true }, showNext);
+    await does("finish", { image: image.id, done: true, ...chosen() }, showNext);
   },
   draw: (event) => {
     if (!canvas.drawing) canvas.draw(true);
@@ -266,7 +269,12 @@ export const imageCommands = {
     await flushImage();
     const at = seen.indexOf(image.id);
     if (at < seen.length - 1) location.hash = `#/image/${seen[at + 1]}`;
-    else await showNext();
+    else {
+      // seen and not judged: the estimate must know, since these may be the doubtful ones
+      const left = open().map((one) => one.id);
+      if (app.mode === "sample" && left.length) act("judge", [image.id], { boxes: {}, left_open: left, ...chosen() }).catch(app.failed);
+      await showNext();
+    }
   },
   previous: async () => {
     await flushImage();

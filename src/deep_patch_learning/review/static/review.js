@@ -84,7 +84,8 @@ function share(name, right) {
   bar.firstChild.style.left = percent(right.low).replace(" ", "");
   bar.firstChild.style.width = `${100 * (right.high - right.low)}%`;
   bar.lastChild.style.left = `${100 * right.share}%`;
-  const title = `${right.right} of ${right.judged} sampled boxes are right; 95 % interval`;
+  const left = right.left_open ? `, ${right.left_open} more left open` : "";
+  const title = `${right.right} of ${right.judged} sampled boxes are right${left}; 95 % interval`;
   return make("span", { class: "share", title }, `Right, ${name}: `, make("strong", {}, percent(right.share)), ` (${between(right)})`, bar);
 }
 
