@@ -12,7 +12,7 @@ from typing import Any
 
 import httpx
 
-from deep_patch_learning.review import work
+from deep_patch_learning.review import actions, work
 
 
 def drawn_in(store: Path) -> list[tuple]:
@@ -237,6 +237,112 @@ def test_a_conflict_is_shown_and_nothing_is_overwritten(person, serve, labels) -
     assert "changed this image meanwhile" in anna.page.locator("#toast").text_content()
     assert anna.page.locator("#boxes li[data-status=wrong]").count() == 1
     assert statuses(review.store) == ["wrong"]
+
+
+def boxes_on(page: Any) -> list[int]:
+    return page.eval_on_selector_all("#tiles .tile", "all => all.map((one) => Number(one.dataset.box))")
+
+
+def image_of(store: Path, box: int) -> int:
+    with contextlib.closing(sqlite3.connect(store)) as file:
+        return file.execute("SELECT image FROM boxes WHERE id = ?", (box,)).fetchone()[0]
+
+
+def judge_by_another(review: Any, box: int) -> None:
+    image = image_of(review.store, box)
+    with contextlib.closing(review.client()) as client:
+        action = {"id": uuid.uuid4().hex, "kind": "judge", "seen": {str(image): 0}, "boxes": {str(box): "wrong"}}
+        assert client.post("/api/actions", json=action).status_code == 200
+
+
+def test_of_what_a_closed_tab_left_only_what_somebody_changed_is_not_done_and_it_is_said(person, serve, labels) -> None:
+    review = serve(labels)
+    one = person(review, expected=("409", "ERR_FAILED"))
+    boxes = boxes_on(one.page)
+    one.page.route("**/api/actions", lambda route: route.abort())
+    one.press("Enter")
+    one.until("document.getElementById('saved').dataset.state === 'away'")
+    one.page.close()
+    judge_by_another(review, boxes[0])
+    one.page = one.tab()
+    assert "changed 1 of these images meanwhile" in one.page.locator("#toast").text_content()
+    image = image_of(review.store, boxes[0])
+    own = [box for box in boxes if image_of(review.store, box) != image]
+    assert sorted(statuses(review.store)) == ["right"] * len(own) + ["wrong"]
+
+
+def test_an_action_of_a_closed_tab_that_cannot_be_done_is_said(person, serve, labels) -> None:
+    review = serve(labels)
+    one = person(review, expected=("409", "ERR_FAILED"))
+    one.press("e")
+    one.until("!document.getElementById('image').hidden")
+    one.still()
+    box = one.page.evaluate("Number(document.querySelector('#boxes .take').dataset.box)")
+    one.page.route("**/api/actions", lambda route: route.abort())
+    one.press("a")
+    one.until("document.getElementById('saved').dataset.state === 'away'")
+    one.page.close()
+    judge_by_another(review, box)
+    one.page = one.tab()
+    assert "in a tab that is closed" in one.page.locator("#toast").text_content()
+    assert statuses(review.store) == ["wrong"]
+
+
+def test_a_duplicated_tab_is_another_tab(person, serve, labels) -> None:
+    """It copies the storage of the session."""
+    one = person(serve(labels))
+    with one.context.expect_page() as opened:
+        one.page.evaluate("void window.open(location.href)")
+    twin = opened.value
+    one.ready(twin)
+    assert boxes_on(one.page)
+    assert not {*boxes_on(one.page)} & {*boxes_on(twin)}
+
+
+def test_a_box_that_was_moved_just_before_the_tab_was_closed(person, serve, labels) -> None:
+    review = serve(labels)
+    one = person(review)
+    one.page.evaluate("location.hash = '#/image/2'")
+    one.until("document.getElementById('name').textContent === 'images/001.jpg'")
+    one.still()
+    one.press("ArrowRight", "ArrowRight")
+    one.page.goto("about:blank")
+    wait_until(lambda: statuses(review.store) == ["corrected"])
+
+
+def test_a_server_that_cannot_write_says_why_and_gets_everything_later(person, serve, labels) -> None:
+    review = serve(labels)
+    one = person(review, expected=("503",))
+    count = len(boxes_on(one.page))
+    full = {"error": "the store cannot be read or written: database or disk is full"}
+    one.page.route("**/api/actions", lambda route: route.fulfill(status=503, json=full))
+    one.press("Enter")
+    one.until("document.getElementById('saved').textContent.includes('disk is full')")
+    one.page.unroute("**/api/actions")
+    one.still()
+    assert statuses(review.store) == ["right"] * count
+
+
+def test_an_action_at_which_the_server_fails_does_not_hold_up_the_others(person, serve, labels, monkeypatch) -> None:
+    review = serve(labels)
+    one = person(review, expected=("500",))
+    first = boxes_on(one.page)
+    apply = actions.apply
+
+    def fail(store: Any, action: Any, reviewer: str) -> Any:
+        if first[0] in action.boxes:
+            raise KeyError("mistake")
+        return apply(store, action, reviewer)
+
+    monkeypatch.setattr(actions, "apply", fail)
+    one.press("Enter")
+    one.until("document.getElementById('saved').textContent.includes('the server made a mistake')")
+    one.until("document.querySelectorAll('#tiles .tile').length > 0")
+    second = boxes_on(one.page)
+    one.press("Enter")
+    one.still()
+    assert "Not done" in one.page.locator("#toast").text_content()
+    assert len(statuses(review.store)) == len(set(second) - set(first)) > 0
 
 
 def test_a_page_of_another_review_changes_nothing(serve, labels, tmp_path) -> None:

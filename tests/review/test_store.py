@@ -136,6 +136,18 @@ def test_an_action_that_arrives_twice_is_applied_once(store: ReviewStore) -> Non
     assert content(store)[0][-1][0] == 15
 
 
+def test_a_repeated_action_does_not_hide_what_somebody_did_since(store: ReviewStore) -> None:
+    """The first acknowledgement was lost: the page that sends again has not seen what came after."""
+    judge = {"id": name(), "seen": versions(store), "boxes": {1: "right", 2: "right"}}
+    act(store, Judge, **judge)
+    act(store, Judge, "bert", boxes={1: "wrong"})
+    again = act(store, Judge, **judge)
+    assert again["repeated"]
+    assert again["versions"] == {2: 1}
+    with pytest.raises(ConflictError):
+        act(store, Judge, boxes={1: "right"}, seen={1: 0} | again["versions"])
+
+
 def test_an_image_that_somebody_else_changed_is_a_conflict_and_nothing_of_the_action_is_kept(
     store: ReviewStore,
 ) -> None:

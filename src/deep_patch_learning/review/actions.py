@@ -82,7 +82,13 @@ def _known(file: sqlite3.Connection, name: str) -> dict[str, Any] | None:
     if row is None:
         return None
     numbers = {one["image"] for one in json.loads(row["changes"])}
-    return {"number": row["number"], "repeated": True, "versions": _versions(file, numbers), "drawn": None}
+    # whoever sent it has not seen what was changed since, and may not act as if
+    query = """
+        SELECT DISTINCT json_extract(one.value, '$.image') FROM actions, json_each(actions.changes) AS one
+        WHERE number > ?
+    """
+    since = {image for (image,) in file.execute(query, (row["number"],))}
+    return {"number": row["number"], "repeated": True, "versions": _versions(file, numbers - since), "drawn": None}
 
 
 def _versions(file: sqlite3.Connection, numbers: set[int]) -> dict[int, int]:

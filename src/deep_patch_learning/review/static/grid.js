@@ -1,7 +1,7 @@
 // The grid: crops of boxes that are all right unless marked, and one key that accepts them.
 
 import { act, address, call, saw, tab, unsavedBoxes } from "./api.js";
-import { $, busy, make, namesOf, percent, say } from "./page.js";
+import { $, busy, make, percent } from "./page.js";
 
 const WRONG = "wrong", OPEN = "open", RIGHT = "right";
 let shown = []; // boxes on the screen
@@ -174,24 +174,21 @@ export const accept = busy(async () => {
   const judged = shown.filter((box) => box.id in boxes), left = shown.filter((box) => !(box.id in boxes));
   const next = following, turn = ++loading;
   for (const box of left) leftOpen.add(box.id);
-  send(judged, boxes, { ...chosen, left_open: left.map((box) => box.id) });
+  send(judged, left, boxes);
   app.log("accept", judged.length);
   const ready = await next;
   const after = ready?.boxes.length ? ready : await load(judged.map((box) => box.id)).catch(app.failed);
   if (turn === loading) put(after ?? { boxes: [], how: {} });
 });
 
-async function send(judged, boxes, how) {
+async function send(judged, left, boxes) {
+  const how = { ...chosen, left_open: left.map((box) => box.id) };
   const images = [...new Set(judged.map((box) => box.image))];
   try {
-    await act("judge", images, { boxes, ...how });
+    await act("judge", images, { boxes, ...how }, Object.fromEntries([...judged, ...left].map((box) => [box.id, box.image])));
     app.refresh();
   } catch (failure) {
-    if (failure.status !== 409) return app.failed(failure);
-    const theirs = new Set(failure.conflicts.map((one) => one.image));
-    say(`${namesOf(failure.conflicts)} changed ${theirs.size} of these images meanwhile: they stay as they are now. The rest is saved.`);
-    const rest = judged.filter((box) => !theirs.has(box.image));
-    if (rest.length) await send(rest, Object.fromEntries(rest.map((box) => [box.id, boxes[box.id]])), how);
+    app.failed(failure);
   }
 }
 

@@ -235,6 +235,15 @@ export async function flushImage() {
   await change(id, { corners });
 }
 
+// As the page is left: what is put into the queue at once is sent, now or by the next page.
+export function flushAtEnd() {
+  if (!moving) return;
+  const { id, corners, timer } = moving;
+  clearTimeout(timer);
+  moving = null;
+  act("change", [image.id], { box: id, corners }).catch(app.failed);
+}
+
 // Commands
 
 function step(by) {
