@@ -215,7 +215,7 @@ def test_an_image_with_the_mouse(person, review) -> None:
 
 
 def test_an_image_with_the_keyboard_alone(person, review) -> None:
-    one = person(review)
+    one = person(review, expected=("422",))
     open_image(one, 1)
     cat, dog = boxes_in(review.store, "image = 1")
     one.press("a")
@@ -243,6 +243,14 @@ def test_an_image_with_the_keyboard_alone(person, review) -> None:
     one.press("+", "0", "Delete")
     one.still()
     assert boxes_in(review.store, "status = 'drawn'") == []
+    one.press("Enter")  # the dog has a tag and no box
+    one.still()
+    assert "Draw a box for 'dog', or take the tag away" in one.page.locator("#toast").text_content()
+    assert one.page.locator("#name").text_content() == "images/000.jpg"
+    one.press("w")
+    one.page.locator("#filter").fill("dog")
+    one.press("Enter")
+    one.still()
     one.press("j", "k", "Escape", "Enter")  # done, and the next image
     one.until("document.getElementById('name').textContent !== 'images/000.jpg'")
     one.still()

@@ -200,6 +200,22 @@ def test_training_reads_exactly_what_was_done(store: ReviewStore) -> None:
     assert (changed.classes.tolist(), changed.rejected_classes.tolist()) == ([1], [0])
 
 
+def test_an_image_is_not_done_while_a_tag_has_no_box(store: ReviewStore) -> None:
+    act(store, Judge, boxes={3: "wrong"})  # the only dog of image 2
+    before = content(store)
+    with pytest.raises(actions.RefusedError, match="draw a box for 'dog', or take the tag away with W"):
+        act(store, Finish, image=2)
+    assert content(store) == before
+    act(store, Draw, image=2, index=1, corners=(1, 2, 30, 40))
+    act(store, Finish, image=2)
+    act(store, Judge, boxes={5: "wrong", 6: "wrong"})
+    with pytest.raises(actions.RefusedError, match="draw a box for 'cat', 'dog', or take the tags away"):
+        act(store, Finish, image=4)
+    act(store, SetTag, image=4, index=0, present=False)
+    act(store, SetTag, image=4, index=1, present=False)
+    act(store, Finish, image=4)
+
+
 def test_judging_again_takes_the_last_word(store: ReviewStore) -> None:
     act(store, Change, box=1, corners=(12, 11, 55, 61))
     act(store, Judge, boxes={1: "wrong"})

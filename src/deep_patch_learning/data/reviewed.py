@@ -71,7 +71,7 @@ class ReviewedImage:
 
     `boxes` (B, 4) of `classes` (B,) are right: accepted, corrected or drawn. `rejected` (R, 4) of `rejected_classes` (R,) are
     not objects of their class. `tags` are the states that a person changed, by class index. `done` means that every object of
-    the image's tags has its box.
+    the image's tags has its box, and each tag at least one.
     """
 
     boxes: np.ndarray
@@ -89,7 +89,15 @@ def reviewed_of(store: str | Path, images: TaggedImages) -> dict[str, ReviewedIm
     if not own:
         why = "nobody has said anything in it yet" if not reviewed else "none of its reviewed images is among these"
         raise DataError(f"{store}: {why}. Review some with dpl review, or leave --reviewed out.")
-    return own
+    labels = with_reviewed_tags(images, own).labels
+    rows = {name: row for row, name in enumerate(images.names) if name in own}
+    return {name: _done_where_boxed(own[name], labels[row]) for name, row in rows.items()}
+
+
+def _done_where_boxed(said: ReviewedImage, labels: np.ndarray) -> ReviewedImage:
+    """Return what was said; an image with a tag (C,) that has no box is not done, lest all of it be background for its class."""
+    missing = set(np.flatnonzero(labels == PRESENT).tolist()) - set(said.classes.tolist())
+    return replace(said, done=said.done and not missing)
 
 
 def nothing_said() -> ReviewedImage:

@@ -197,6 +197,21 @@ def _finish(changes: Changes, action: Finish) -> None:
         "SELECT * FROM boxes WHERE image = ? AND status = 'open'", (action.image,)
     ).fetchall():
         _judge(changes, box, RIGHT)
+    _must_have_boxes(changes.file, action.image)
+
+
+def _must_have_boxes(file: sqlite3.Connection, image: int) -> None:
+    """Raise `RefusedError` where a tag of an image has no right box: a training would take all of it for background."""
+    query = """
+        SELECT name FROM tags JOIN classes ON classes.id = tags.class WHERE tags.image = :image AND state = :present
+        AND NOT EXISTS (SELECT 1 FROM boxes b WHERE b.image = :image AND b.class = tags.class AND b.status != :wrong)
+        ORDER BY classes.id
+    """
+    names = [row[0] for row in file.execute(query, {"image": image, "present": PRESENT, "wrong": WRONG})]
+    if names:
+        classes = ", ".join(f"'{name}'" for name in names)
+        tag = "the tag" if len(names) == 1 else "the tags"
+        raise RefusedError(f"draw a box for {classes}, or take {tag} away with W: then the image is done")
 
 
 def _present(changes: Changes, image: int, index: int) -> None:

@@ -79,9 +79,9 @@ export function onSaving(notify) {
   listener(state());
 }
 
-// Who is told what becomes of actions that nobody waits for, and of those that are done in part.
-export function onReport(tell) {
-  reporter = tell;
+// Sets who says what becomes of actions that nobody waits for, and of those that are done in part.
+export function onReport(report) {
+  reporter = report;
 }
 
 // What other tabs left behind when they were closed is sent too: an action is applied once, whoever delivers it.

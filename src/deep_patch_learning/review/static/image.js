@@ -158,6 +158,7 @@ const does = busy(async (kind, what, after) => {
   } catch (failure) {
     if (failure.status === 409) say(`${namesOf(failure.conflicts)} changed this image meanwhile. It is shown as it is now; what you did was not done.`);
     else app.failed(failure);
+    after = null; // the image stays: there is something to look at
   }
   if (after) return after();
   if (image.id === number && app.view === "image") {
