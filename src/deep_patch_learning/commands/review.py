@@ -80,7 +80,7 @@ def opened_review(
 ) -> Served:
     """Return the review, after finding the boxes if the store is a new one."""
     try:
-        from deep_patch_learning.review.access import Access, is_loopback, key_beside, token_of
+        from deep_patch_learning.review.access import Access, check_token, is_loopback, key_beside, token_of
         from deep_patch_learning.review.server import listen, make_app, server_of
         from deep_patch_learning.review.store import ReviewStore
     except ModuleNotFoundError as error:
@@ -88,6 +88,7 @@ def opened_review(
             raise
         raise DplError("dpl review needs fastapi and uvicorn: pip install 'deep-patch-learning[review]'.") from None
     host, token = options.get("host", "127.0.0.1"), options.get("token")
+    check_token(token)
     sock = listen(host, options.get("port"))  # what can fail at once fails before the boxes are found
     try:
         place = _store_of(data, model, store)

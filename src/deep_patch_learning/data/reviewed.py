@@ -61,6 +61,7 @@ CREATE TABLE actions (
     changes TEXT NOT NULL,             -- JSON: the rows before and after, so that it can be undone and redone
     undone INTEGER NOT NULL DEFAULT 0
 );
+CREATE INDEX actions_of_reviewer ON actions (reviewer);  -- with the number: what a reviewer can undo is found at once
 CREATE TABLE leases (image INTEGER PRIMARY KEY REFERENCES images, reviewer TEXT NOT NULL, until REAL NOT NULL);
 """
 

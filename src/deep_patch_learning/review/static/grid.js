@@ -107,7 +107,7 @@ export function sayNothing() {
 }
 
 // one address per position of the box, so that a browser may keep the image
-const source = (box) => `${address(`/crops/${box.id}`)}&at=${box.corners.map((value) => Math.round(10 * value)).join("-")}`;
+const source = (box) => `${address(`/crops/${box.id}`)}&at=${box.at}`;
 
 function tile(box, place) {
   const [left, top, right, bottom] = box.shown, side = right - left;
