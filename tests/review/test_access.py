@@ -392,6 +392,27 @@ def test_a_store_is_gone_on_with_only_for_what_it_is_about(labels: Path, others:
     begin(store)
 
 
+def test_a_second_command_goes_on_with_the_store_that_the_first_one_has_made(
+    labels: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd
+) -> None:
+    store = tmp_path / "review.sqlite"
+    first: list[Any] = []
+
+    def meanwhile(data: Path, follow: bool) -> Any:
+        if not first:
+            first.append(None)
+            first[0] = opened_review(labels, None, store, None, {"port": 0})
+        return of_labels(data, follow)
+
+    monkeypatch.setattr("deep_patch_learning.review.contents.of_labels", meanwhile)
+    second = opened_review(labels, None, store, None, {"port": 0})
+    assert "another dpl review has made it meanwhile" in capfd.readouterr().err
+    assert second.store.about["id"] == first[0].store.about["id"]
+    for served in (first[0], second):
+        served.sock.close()
+        served.store.close()
+
+
 def test_a_key_that_another_server_is_writing_is_waited_for(tmp_path: Path) -> None:
     place = tmp_path / "review.sqlite.key"
     place.touch()

@@ -2,6 +2,8 @@
 
 import json
 import sqlite3
+import subprocess
+import sys
 import threading
 import uuid
 from contextlib import closing
@@ -408,6 +410,46 @@ def test_a_new_store_takes_nothing_from_the_logs_of_one_that_was_deleted(store: 
         assert file.execute("PRAGMA integrity_check").fetchone()[0] == "ok"
     new.close()
     assert sorted(path.name for path in tmp_path.iterdir()) == ["review.sqlite"]
+
+
+def test_a_store_that_was_made_meanwhile_stays(store: ReviewStore, tmp_path: Path) -> None:
+    act(store, Judge, boxes={1: "right"})
+    before = content(store)
+    image = FoundImage("new.jpg", tmp_path / "new.jpg", 100, 80, (1, 0), [FoundBox(0, (1, 2, 30, 40))])
+    with pytest.raises(FileExistsError):
+        create_store(store.path, CLASSES, [image], {"title": "new"})
+    assert content(store) == before
+    assert not [path for path in tmp_path.iterdir() if path.name.endswith("part")]
+
+
+def test_of_stores_made_at_once_one_stays_and_the_others_are_refused(tmp_path: Path) -> None:
+    image = FoundImage("new.jpg", tmp_path / "new.jpg", 100, 80, (1, 0), [FoundBox(0, (1, 2, 30, 40))])
+    program = f"""
+import sys
+sys.path[:0] = {sys.path!r}
+from pathlib import Path
+from deep_patch_learning.review.store import FoundBox, FoundImage, ReviewStore, create_store
+image = FoundImage("new.jpg", Path({str(image.path)!r}), 100, 80, (1, 0), [FoundBox(0, (1, 2, 30, 40))])
+sys.stdin.readline()
+try:
+    create_store({str(tmp_path / "one.sqlite")!r}, ("cat", "dog"), [image], {{}})
+    made = True
+except FileExistsError:
+    made = False
+store = ReviewStore({str(tmp_path / "one.sqlite")!r})
+print(made, store.about["id"])
+"""
+    started = [
+        subprocess.Popen([sys.executable, "-c", program], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+        for _ in range(4)
+    ]
+    for one in started:
+        assert one.stdin is not None
+        one.stdin.write("\n")
+        one.stdin.flush()
+    said = [one.communicate(timeout=60)[0].split() for one in started]
+    assert sorted(made for made, _ in said) == ["False", "False", "False", "True"]
+    assert len({review for _, review in said}) == 1
 
 
 def test_a_store_that_cannot_be_used_is_named(tmp_path: Path) -> None:

@@ -160,11 +160,15 @@ def _create(place: Path, data: Path, model: "ModelOrRun", split: str | None, opt
         raise DataError(f"{data}: there is no such store. Give the data set, with --model, and one is made.")
     follow = options.get("follow_links", False)
     about = _about(data, model, split)
-    if about["kind"] == "labels":
-        classes, images = of_labels(data, follow)
-        count = create_store(place, classes, images, about)
-    else:
-        count = _of_model(place, data, model, split, options, about)
+    try:
+        if about["kind"] == "labels":
+            classes, images = of_labels(data, follow)
+            count = create_store(place, classes, images, about)
+        else:
+            count = _of_model(place, data, model, split, options, about)
+    except FileExistsError:
+        console.print(f"{place}: another dpl review has made it meanwhile. It is gone on with.", markup=False)
+        return
     console.print(f"{count} boxes to review", markup=False)
 
 
