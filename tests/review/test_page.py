@@ -269,6 +269,31 @@ def test_an_image_with_the_keyboard_alone(person, review) -> None:
     one.press("Escape")
 
 
+def test_a_judged_box_is_set_open_again_and_says_why_its_image_is_shown(person, review) -> None:
+    one = person(review)
+    one.press("m")
+    open_image(one, 1)
+    assert "the lowest score of its boxes is 0.79, of 'dog'" in one.page.locator("#image-why").text_content()
+    one.press("a", "k")
+    one.still()
+    assert len(judged(review.store)) == 1
+    one.press("l")
+    one.still()
+    assert judged(review.store) == {}
+
+
+def test_the_share_of_each_class_is_shown(person, review) -> None:
+    one = person(review)
+    one.page.locator("#shares summary").click()
+    rows = one.page.locator("#shares-rows tr")
+    assert rows.all_inner_texts()[1].split("\t")[:2] == ["dog", "not known yet"]
+    one.page.locator(FACES).first.focus()
+    for _ in range(3):
+        one.press("Enter")
+        one.still()
+    one.until("document.getElementById('shares-rows').textContent.includes('dog100 %100–100 %')")
+
+
 def test_a_reload_keeps_place_and_work(person, review) -> None:
     one = person(review)
     open_image(one, 7)

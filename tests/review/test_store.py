@@ -357,6 +357,18 @@ def test_an_image_that_is_done_is_part_of_the_sample_of_its_mode(store: ReviewSt
     assert found.judged == len(first["boxes"]) + len(second["boxes"])
 
 
+def test_the_grid_follows_the_order_of_the_images(tmp_path: Path) -> None:
+    """It is balanced over the classes: a single box that looks worse does not go before it."""
+    images = [
+        FoundImage(name, tmp_path / name, 100, 80, (1, 0), [FoundBox(0, (1, 2, 30, 40), usefulness=box)], "", useful)
+        for name, box, useful in [("a", 0.9, 0.1), ("b", 0.2, 0.8), ("c", 0.5, 0.5)]
+    ]
+    create_store(tmp_path / "ordered.sqlite", CLASSES, images, {})
+    store = ReviewStore(tmp_path / "ordered.sqlite")
+    assert [box["name"] for box in screen(store, "tab-one1", mode="useful")] == ["b", "c", "a"]
+    store.close()
+
+
 def test_next_image_skips_what_is_done_or_held(store: ReviewStore) -> None:
     asked = Next(tab="tab-one1", mode="useful")
     assert work.next_image(store, asked, "anna")["image"]["id"] == 10

@@ -54,7 +54,7 @@ CREATE TABLE boxes (
 CREATE INDEX images_of_place ON images (place);
 CREATE INDEX boxes_of_image ON boxes (image);
 CREATE INDEX boxes_of_class ON boxes (class, status);
-CREATE INDEX boxes_of_usefulness ON boxes (status, usefulness);
+CREATE INDEX images_of_usefulness ON images (usefulness DESC, place);
 CREATE TABLE actions (
     number INTEGER PRIMARY KEY AUTOINCREMENT, id TEXT NOT NULL UNIQUE,  -- made by the client: the same one is applied once
     reviewer TEXT NOT NULL, time TEXT NOT NULL, kind TEXT NOT NULL,

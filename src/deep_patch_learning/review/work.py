@@ -14,9 +14,9 @@ LEASE_SECONDS = 300.0  # an image stays with who has it open, and for so long af
 GRACE_SECONDS = (
     20.0  # for which a lease stands although the page does not name it: the answer that lends it may be under way
 )
-_ORDER = {"sample": "i.place, b.id", "useful": "b.usefulness DESC, i.place, b.id"}
+_ORDER = {"sample": "i.place, b.id", "useful": "i.usefulness DESC, i.place, b.usefulness DESC, b.id"}
 # the outer table first, read by its index in the order that is wanted: a few rows are then looked at, not all
-_TABLES = {"sample": "images i CROSS JOIN boxes b", "useful": "boxes b CROSS JOIN images i"}
+_TABLES = "images i CROSS JOIN boxes b"
 _IMAGE_ORDER = {"sample": "i.place", "useful": "i.usefulness DESC, i.place"}
 _FREE = "NOT EXISTS (SELECT 1 FROM leases l WHERE l.image = i.id AND l.until > :now AND l.reviewer != :holder)"
 _BOX = """
@@ -37,7 +37,7 @@ def screen(store: ReviewStore, asked: Screen, reviewer: str) -> dict[str, Any]:
     of_class = "" if asked.index is None else "AND b.class = :index"
     without = f"AND b.id NOT IN ({', '.join(map(str, asked.without))})" if asked.without else ""  # checked numbers
     query = f"""
-        SELECT {_BOX}, i.version, i.name, i.width, i.height FROM {_TABLES[asked.mode]}
+        SELECT {_BOX}, i.version, i.name, i.width, i.height FROM {_TABLES}
         WHERE b.image = i.id AND b.status = :open {of_class} {without} AND {_FREE} ORDER BY {_ORDER[asked.mode]} LIMIT :size
     """
     with store.writing(durable=False) as file:

@@ -135,6 +135,7 @@ function row(box) {
   const button = (text, label, what) => make("button", { class: "icon", "aria-label": `${label}: ${name}`, title: label, onclick: what }, text);
   return make("li", { "data-status": box.status }, take,
     button("✓", "Right", () => judge(box, "right")), button("✕", "Wrong", () => judge(box, "wrong")),
+    box.status === "open" || box.status === "drawn" ? null : button("↺", "Open again", () => judge(box, "open")),
     button("Aa", "Change the class", () => classOf(box)));
 }
 
@@ -173,7 +174,7 @@ async function judge(box, how) {
   const at = image.boxes.indexOf(box);
   box.status = how;
   // on to the next one that nobody judged
-  const later = [...image.boxes.slice(at + 1), ...image.boxes.slice(0, at)].find((one) => one.status === "open");
+  const later = how !== "open" && [...image.boxes.slice(at + 1), ...image.boxes.slice(0, at)].find((one) => one.status === "open");
   if (later) selected = later.id;
   render();
   await does("judge", { boxes: { [box.id]: how }, ...chosen() });
@@ -259,6 +260,7 @@ export const imageCommands = {
     const all = Object.fromEntries(open().map((one) => [one.id, "right"]));
     if (open().length) return does("judge", { boxes: all, ...chosen() });
   },
+  reopen: () => current() && current().status !== "drawn" && judge(current(), "open"),
   reject: () => current() && judge(current(), "wrong"),
   finish: async () => {
     app.log("finish", image.boxes.length);

@@ -89,6 +89,9 @@ function showEstimate(facts) {
   if (facts.right) parts.push(share("all classes", facts.right));
   if (!parts.length) parts.push(make("span", { class: "soft" }, "Right boxes: not known yet"));
   $("estimate").replaceChildren(...parts);
+  const known = (one) => (one.right ? [percent(one.right.share), between(one.right)] : ["not known yet", ""]);
+  $("shares-rows").replaceChildren(...facts.classes.map((one) =>
+    make("tr", {}, make("th", { scope: "row" }, one.name), ...known(one).map((text) => make("td", {}, text)))));
 }
 
 function share(name, right) {
@@ -232,7 +235,7 @@ addEventListener("keydown", (event) => {
   const own = app.view === "grid" ? gridCommands : imageCommands;
   const command = own[name] ?? commands[name];
   if (!command) return;
-  const onButton = event.target.closest("button, a") && !event.target.closest(".face, .take");
+  const onButton = event.target.closest("button, a, summary") && !event.target.closest(".face, .take");
   if (onButton && (event.key === "Enter" || event.key === " ")) return; // the focused button is meant
   event.preventDefault();
   event.stopImmediatePropagation();
