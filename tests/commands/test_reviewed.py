@@ -25,6 +25,7 @@ def store(small_world: Path, tmp_path: Path) -> Path:
     images = read_tags(small_world, "test")
     tags = [images.classes[int(np.flatnonzero(labels == PRESENT)[0])] for labels in images.labels]
     absent = images.classes[int(np.flatnonzero(images.labels[1] == ABSENT)[0])]
+    rest = [images.classes[index] for index in np.flatnonzero(images.labels[1] == PRESENT)[1:]]  # have no box
     boxes = {
         images.names[0]: [("right", tags[0], BOX, None)],
         images.names[1]: [("drawn", absent, BOX, None), ("corrected", tags[1], SMALL, BOX)],
@@ -36,7 +37,7 @@ def store(small_world: Path, tmp_path: Path) -> Path:
         tmp_path / "review.sqlite",
         images.classes,
         boxes,
-        {images.names[1]: {absent: (0, 1)}},
+        {images.names[1]: {absent: (0, 1)} | dict.fromkeys(rest, (1, 0))},
         done=[images.names[1]],
         sample=5,
     )

@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 from scipy.stats import binomtest, hypergeom
 
-from deep_patch_learning.data.reviewed import UNJUDGED, Judged
-from deep_patch_learning.evaluation.right_boxes import design_effect, right_boxes, share_interval
+from deep_patch_learning.data.reviewed import LEFT_OPEN, UNJUDGED, Judged
+from deep_patch_learning.evaluation.right_boxes import Share, design_effect, right_boxes, share_interval
 
 
 @pytest.mark.parametrize(("right", "drawn", "boxes"), [(5, 8, 12), (20, 30, 300), (0, 4, 9), (4, 4, 9), (1, 1, 50)])
@@ -65,6 +65,19 @@ def test_over_all_classes_only_images_count_that_were_judged_whole() -> None:
     assert found.overall is not None
     assert (found.overall.right, found.overall.judged) == (3, 4)  # the images at places 0 and 1
     assert [one and one.judged for one in found.per_class] == [3, 2]
+
+
+def test_a_box_that_was_left_open_may_be_either() -> None:
+    def share(*right: int) -> Share:
+        found = right_boxes(judged([*right, *[UNJUDGED] * 4], [*range(10)], [0] * 10, [6])).per_class[0]
+        assert found is not None
+        return found
+
+    found = share(1, 1, LEFT_OPEN, 0, 1, LEFT_OPEN)
+    assert (found.right, found.judged, found.left_open, found.share) == (3, 4, 2, 0.75)
+    assert found.low == share(1, 1, 0, 0, 1, 0).low
+    assert found.high == share(1, 1, 1, 0, 1, 1).high
+    assert right_boxes(judged([LEFT_OPEN], [0], [0], [1])).per_class == [None]
 
 
 def test_without_a_sample_there_is_no_estimate() -> None:

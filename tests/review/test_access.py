@@ -16,6 +16,7 @@ import pytest
 
 from deep_patch_learning.commands.review import opened_review
 from deep_patch_learning.common.errors import DataError, SettingError
+from deep_patch_learning.review import work
 from deep_patch_learning.review.access import MOST_BYTES, Access, key_beside
 from deep_patch_learning.review.contents import of_labels
 
@@ -249,12 +250,70 @@ def test_reviews_on_one_machine_do_not_lock_each_other_out(serve: Callable, labe
 
 def test_an_image_is_kept_for_its_review_alone(own: httpx.Client) -> None:
     review = own.get("/api/state").json()["id"]
-    for path in (IMAGE, "/crops/1"):
+    at = own.post("/api/screen", json={"tab": TAB, "mode": "sample", "size": 60}).json()["boxes"]
+    at = next(box["at"] for box in at if box["id"] == 1)
+    for path in (IMAGE, f"/crops/1?at={at}"):
         assert own.get(path).headers["cache-control"] == "no-cache"
-        assert "immutable" in own.get(path, params={"of": review}).headers["cache-control"]
-        other = own.get(path, params={"of": "0" * 32})
+        assert "immutable" in own.get(with_review(path, review)).headers["cache-control"]
+        other = own.get(with_review(path, "0" * 32))
         assert (other.status_code, other.headers["cache-control"]) == (412, "no-store")
         assert "another review is served here" in other.json()["error"]
+
+
+def with_review(path: str, review: str) -> str:
+    return f"{path}{'&' if '?' in path else '?'}of={review}"
+
+
+def test_a_crop_is_kept_only_under_the_address_of_its_corners(own: httpx.Client) -> None:
+    review = own.get("/api/state").json()["id"]
+    boxes = own.post("/api/screen", json={"tab": TAB, "mode": "sample", "size": 60}).json()["boxes"]
+    box = next(box for box in boxes if box["id"] == 1)
+    address = {"of": review, "at": box["at"]}
+    assert "immutable" in own.get("/crops/1", params=address).headers["cache-control"]
+    assert own.get("/crops/1", params={"of": review}).headers["cache-control"] == "no-cache"
+    moved = {"id": "action-00009", "kind": "change", "seen": {str(box["image"]): box["version"]}, "box": 1}
+    assert own.post("/api/actions", json=moved | {"corners": [1, 2, 30, 40]}).status_code == 200
+    assert own.get("/crops/1", params=address).headers["cache-control"] == "no-cache"
+
+
+def test_a_mistake_of_the_server_is_one_line(own: httpx.Client, monkeypatch, capfd) -> None:
+    def fail(*given: Any) -> None:
+        raise KeyError("nothing\nthere")
+
+    monkeypatch.setattr(work, "next_image", fail)
+    answer = own.post("/api/next", json={"tab": TAB, "mode": "sample"})
+    assert answer.status_code == 500
+    assert answer.json() == {"error": "the server made a mistake. The terminal says more."}
+    assert own.get("/api/state").status_code == 200
+    said = capfd.readouterr().err
+    assert "Traceback" not in said
+    (line,) = [line for line in said.splitlines() if "mistake" in line]
+    assert "POST /api/next: KeyError" in line
+    assert "test_access.py" in line
+
+
+@pytest.mark.parametrize("token", ["", " "])
+@pytest.mark.parametrize("host", ["0.0.0.0", "127.0.0.1"])
+def test_an_empty_token_is_an_error_and_opens_nothing(labels: Path, host: str, token: str) -> None:
+    with pytest.raises(SettingError, match="--token: is empty"):
+        opened_review(labels, None, None, None, {"port": 0, "host": host, "token": token})
+    assert not store_of(labels).exists()
+    with pytest.raises(SettingError, match="--token: is empty"):
+        Access(host, token)
+    assert not Access(host, "word").opens(token)
+
+
+def test_the_system_is_asked_for_its_names_once(monkeypatch) -> None:
+    """The name server may take seconds, for any name that a stranger sends."""
+    access = Access("0.0.0.0", "word")
+
+    def asked() -> str:
+        raise AssertionError("asked again")
+
+    monkeypatch.setattr(socket, "getfqdn", asked)
+    monkeypatch.setattr(socket, "gethostname", asked)
+    assert not access.knows("evil.example")
+    assert all(access.knows(name) for name in access.names)
 
 
 def test_only_loopback_goes_without_a_token() -> None:
@@ -331,6 +390,27 @@ def test_a_store_is_gone_on_with_only_for_what_it_is_about(labels: Path, others:
     with pytest.raises(DataError, match="as they were before they changed"):
         begin(labels)
     begin(store)
+
+
+def test_a_second_command_goes_on_with_the_store_that_the_first_one_has_made(
+    labels: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd
+) -> None:
+    store = tmp_path / "review.sqlite"
+    first: list[Any] = []
+
+    def meanwhile(data: Path, follow: bool) -> Any:
+        if not first:
+            first.append(None)
+            first[0] = opened_review(labels, None, store, None, {"port": 0})
+        return of_labels(data, follow)
+
+    monkeypatch.setattr("deep_patch_learning.review.contents.of_labels", meanwhile)
+    second = opened_review(labels, None, store, None, {"port": 0})
+    assert "another dpl review has made it meanwhile" in capfd.readouterr().err
+    assert second.store.about["id"] == first[0].store.about["id"]
+    for served in (first[0], second):
+        served.sock.close()
+        served.store.close()
 
 
 def test_a_key_that_another_server_is_writing_is_waited_for(tmp_path: Path) -> None:

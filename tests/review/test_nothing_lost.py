@@ -6,10 +6,13 @@ import sqlite3
 import threading
 import time
 import uuid
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import httpx
+
+from deep_patch_learning.review import actions, work
 
 
 def drawn_in(store: Path) -> list[tuple]:
@@ -110,7 +113,113 @@ def test_two_tabs_and_two_people_share_the_work(person, serve, labels) -> None:
         page.keyboard.press("Enter")
     for one, page in ((anna, anna.page), (anna, second), (bert, bert.page)):
         one.still(page)
-    assert len(statuses(review.store)) >= max(map(len, boxes))
+    assert len(statuses(review.store)) == sum(map(len, boxes))
+
+
+def leases(store: Path) -> dict[int, str]:
+    with contextlib.closing(sqlite3.connect(store)) as file:
+        return dict(file.execute("SELECT image, reviewer FROM leases"))
+
+
+def test_what_the_page_loads_ahead_stays_its_own(person, serve, labels, monkeypatch) -> None:
+    """The screen and the image after the one that is shown are lent already: the sign of life must name them too."""
+    monkeypatch.setattr(work, "GRACE_SECONDS", 0.0)
+    review = serve(labels)
+    anna = person(review)
+    shown = anna.page.evaluate("document.querySelectorAll('#tiles .tile').length")
+    anna.until("document.getElementById('tiles').ariaBusy === 'false'")
+    wait_until(lambda: len(leases(review.store)) == 30)  # all of this small set: the second screen shows the rest
+    assert shown < 30
+    anna.page.evaluate("document.dispatchEvent(new Event('visibilitychange'))")
+    anna.page.wait_for_timeout(500)
+    assert len(leases(review.store)) == 30
+    bert = person(review)
+    assert bert.page.locator("#tiles .tile").count() == 0
+
+
+def test_the_next_image_stays_ones_own_until_it_is_shown(person, serve, labels, monkeypatch) -> None:
+    monkeypatch.setattr(work, "GRACE_SECONDS", 0.0)
+    review = serve(labels)
+    anna = person(review)
+    anna.page.evaluate("location.hash = '#/image/5'")
+    anna.until("document.getElementById('name').textContent === 'images/004.jpg'")
+    anna.still()
+    anna.press("g")
+    anna.still()
+    anna.press("e")
+    anna.until("!document.getElementById('image').hidden")
+    anna.still()
+    before = leases(review.store)
+    anna.page.evaluate("document.dispatchEvent(new Event('visibilitychange'))")
+    anna.page.wait_for_timeout(500)
+    assert leases(review.store).keys() >= before.keys()
+
+
+def wait_until(holds: Callable[[], bool]) -> None:
+    end = time.monotonic() + 20
+    while not holds():
+        assert time.monotonic() < end
+        time.sleep(0.02)
+
+
+def test_five_people_at_once_never_have_an_image_in_common(serve, labels) -> None:
+    """Each asks for screens and single images, judges some, and gives signs of life, all at the same time."""
+    review = serve(labels)
+    shared: list[int] = []
+    holding: dict[int, int] = {}
+    lock = threading.Lock()
+
+    def take(person: int, images: set[int]) -> None:
+        with lock:
+            shared.extend(image for image in images if holding.setdefault(image, person) != person)
+
+    def work_on(person: int) -> None:
+        chance = random.Random(person)
+        with contextlib.closing(review.client()) as client:
+            tab = {"tab": f"tab-of-person-{person}"}
+            for _ in range(6):
+                mode = chance.choice(["sample", "useful"])
+                boxes = client.post("/api/screen", json={**tab, "mode": mode, "size": 2}).json()["boxes"]
+                found = client.post("/api/next", json={**tab, "mode": mode}).json()["image"]
+                images = {box["image"] for box in boxes} | ({found["id"]} if found else set())
+                take(person, images)
+                seen = {str(box["image"]): box["version"] for box in boxes}
+                judge = {"id": uuid.uuid4().hex, "kind": "judge", "seen": seen}
+                if boxes:
+                    judge["boxes"] = {str(box["id"]): "right" for box in boxes}
+                    assert client.post("/api/actions", json=judge).status_code == 200
+                client.post("/api/pulse", json={**tab, "holds": sorted(images)})
+
+    threads = [threading.Thread(target=work_on, args=(number,)) for number in range(5)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert shared == []
+    assert len(set(holding.values())) == 5
+
+
+def test_a_laptop_that_slept_is_told_what_others_did_and_loses_nothing(person, serve, labels, monkeypatch) -> None:
+    review = serve(labels)
+    anna = person(review, expected=("409",))
+    mine = anna.page.eval_on_selector_all("#tiles .tile", "all => all.map((one) => Number(one.dataset.box))")
+    later = time.time() + work.LEASE_SECONDS + 1
+    monkeypatch.setattr(work.time, "time", lambda: later)  # anna's page says nothing meanwhile
+    with contextlib.closing(review.client()) as bert:
+        boxes = bert.post("/api/screen", json={"tab": "tab-of-bert", "mode": "sample", "size": 2}).json()["boxes"]
+        theirs = {box["id"] for box in boxes}
+        assert theirs <= set(mine)  # the leases have ended
+        judge = {"id": uuid.uuid4().hex, "kind": "judge", "boxes": dict.fromkeys(map(str, theirs), "wrong")}
+        judge["seen"] = {str(box["image"]): box["version"] for box in boxes}
+        assert bert.post("/api/actions", json=judge).status_code == 200
+        images = {box["image"] for box in boxes}
+    anna.press("Enter")
+    anna.still()
+    assert "changed" in anna.page.locator("#toast").text_content()
+    with contextlib.closing(sqlite3.connect(review.store)) as file:
+        found = dict(file.execute("SELECT id, status FROM boxes WHERE status != 'open'"))
+        own = {row[0] for row in file.execute("SELECT id, image FROM boxes") if row[1] not in images}
+    assert found == dict.fromkeys(theirs, "wrong") | {box: "right" for box in mine if box in own}
 
 
 def test_a_conflict_is_shown_and_nothing_is_overwritten(person, serve, labels) -> None:
@@ -128,6 +237,112 @@ def test_a_conflict_is_shown_and_nothing_is_overwritten(person, serve, labels) -
     assert "changed this image meanwhile" in anna.page.locator("#toast").text_content()
     assert anna.page.locator("#boxes li[data-status=wrong]").count() == 1
     assert statuses(review.store) == ["wrong"]
+
+
+def boxes_on(page: Any) -> list[int]:
+    return page.eval_on_selector_all("#tiles .tile", "all => all.map((one) => Number(one.dataset.box))")
+
+
+def image_of(store: Path, box: int) -> int:
+    with contextlib.closing(sqlite3.connect(store)) as file:
+        return file.execute("SELECT image FROM boxes WHERE id = ?", (box,)).fetchone()[0]
+
+
+def judge_by_another(review: Any, box: int) -> None:
+    image = image_of(review.store, box)
+    with contextlib.closing(review.client()) as client:
+        action = {"id": uuid.uuid4().hex, "kind": "judge", "seen": {str(image): 0}, "boxes": {str(box): "wrong"}}
+        assert client.post("/api/actions", json=action).status_code == 200
+
+
+def test_of_what_a_closed_tab_left_only_what_somebody_changed_is_not_done_and_it_is_said(person, serve, labels) -> None:
+    review = serve(labels)
+    one = person(review, expected=("409", "ERR_FAILED"))
+    boxes = boxes_on(one.page)
+    one.page.route("**/api/actions", lambda route: route.abort())
+    one.press("Enter")
+    one.until("document.getElementById('saved').dataset.state === 'away'")
+    one.page.close()
+    judge_by_another(review, boxes[0])
+    one.page = one.tab()
+    assert "changed 1 of these images meanwhile" in one.page.locator("#toast").text_content()
+    image = image_of(review.store, boxes[0])
+    own = [box for box in boxes if image_of(review.store, box) != image]
+    assert sorted(statuses(review.store)) == ["right"] * len(own) + ["wrong"]
+
+
+def test_an_action_of_a_closed_tab_that_cannot_be_done_is_said(person, serve, labels) -> None:
+    review = serve(labels)
+    one = person(review, expected=("409", "ERR_FAILED"))
+    one.press("e")
+    one.until("!document.getElementById('image').hidden")
+    one.still()
+    box = one.page.evaluate("Number(document.querySelector('#boxes .take').dataset.box)")
+    one.page.route("**/api/actions", lambda route: route.abort())
+    one.press("a")
+    one.until("document.getElementById('saved').dataset.state === 'away'")
+    one.page.close()
+    judge_by_another(review, box)
+    one.page = one.tab()
+    assert "in a tab that is closed" in one.page.locator("#toast").text_content()
+    assert statuses(review.store) == ["wrong"]
+
+
+def test_a_duplicated_tab_is_another_tab(person, serve, labels) -> None:
+    """It copies the storage of the session."""
+    one = person(serve(labels))
+    with one.context.expect_page() as opened:
+        one.page.evaluate("void window.open(location.href)")
+    twin = opened.value
+    one.ready(twin)
+    assert boxes_on(one.page)
+    assert not {*boxes_on(one.page)} & {*boxes_on(twin)}
+
+
+def test_a_box_that_was_moved_just_before_the_tab_was_closed(person, serve, labels) -> None:
+    review = serve(labels)
+    one = person(review)
+    one.page.evaluate("location.hash = '#/image/2'")
+    one.until("document.getElementById('name').textContent === 'images/001.jpg'")
+    one.still()
+    one.press("ArrowRight", "ArrowRight")
+    one.page.goto("about:blank")
+    wait_until(lambda: statuses(review.store) == ["corrected"])
+
+
+def test_a_server_that_cannot_write_says_why_and_gets_everything_later(person, serve, labels) -> None:
+    review = serve(labels)
+    one = person(review, expected=("503",))
+    count = len(boxes_on(one.page))
+    full = {"error": "the store cannot be read or written: database or disk is full"}
+    one.page.route("**/api/actions", lambda route: route.fulfill(status=503, json=full))
+    one.press("Enter")
+    one.until("document.getElementById('saved').textContent.includes('disk is full')")
+    one.page.unroute("**/api/actions")
+    one.still()
+    assert statuses(review.store) == ["right"] * count
+
+
+def test_an_action_at_which_the_server_fails_does_not_hold_up_the_others(person, serve, labels, monkeypatch) -> None:
+    review = serve(labels)
+    one = person(review, expected=("500",))
+    first = boxes_on(one.page)
+    apply = actions.apply
+
+    def fail(store: Any, action: Any, reviewer: str) -> Any:
+        if first[0] in action.boxes:
+            raise KeyError("mistake")
+        return apply(store, action, reviewer)
+
+    monkeypatch.setattr(actions, "apply", fail)
+    one.press("Enter")
+    one.until("document.getElementById('saved').textContent.includes('the server made a mistake')")
+    one.until("document.querySelectorAll('#tiles .tile').length > 0")
+    second = boxes_on(one.page)
+    one.press("Enter")
+    one.still()
+    assert "Not done" in one.page.locator("#toast").text_content()
+    assert len(statuses(review.store)) == len(set(second) - set(first)) > 0
 
 
 def test_a_page_of_another_review_changes_nothing(serve, labels, tmp_path) -> None:

@@ -119,6 +119,32 @@ def test_all_boxes_are_judged_and_the_share_is_known(person, review) -> None:
     assert sorted(judged(review.store).values()) == ["right"] * 39 + ["wrong"]
 
 
+BOX_PLACES = "SELECT boxes.id, place FROM boxes JOIN images ON images.id = image"
+
+
+def test_the_share_is_that_of_the_random_sample_alone(person, review) -> None:
+    one = person(review)
+    first = shown(one.page)
+    one.press("l", "Enter")  # accepts the others; the next screen is loaded ahead
+    one.still()
+    one.press("m")
+    one.still()
+    worst = shown(one.page)
+    one.press(*["x", "ArrowRight"] * 4, "Enter")
+    one.still()
+    with contextlib.closing(review.client()) as client:
+        right = client.get("/api/state").json()["right"]
+    assert len(judged(review.store)) == len(first) - 1 + len(worst)
+    outside = set(worst) - set(first)
+    assert right["judged"] + right["left_open"] <= len(first) + len(outside)
+    with contextlib.closing(sqlite3.connect(review.store)) as file:
+        (reach,) = {*json.loads(file.execute("SELECT value FROM meta WHERE key = 'sample'").fetchone()[0]).values()}
+        places = [place for box, place in file.execute(BOX_PLACES) if box in first]
+        (left,) = json.loads(file.execute("SELECT value FROM meta WHERE key = 'left_open'").fetchone()[0])
+    assert reach == max(places) + 1
+    assert left == first[0]
+
+
 def test_one_class_most_useful_first(person, review) -> None:
     one = person(review)
     one.page.locator("#class").select_option("1")
@@ -189,7 +215,7 @@ def test_an_image_with_the_mouse(person, review) -> None:
 
 
 def test_an_image_with_the_keyboard_alone(person, review) -> None:
-    one = person(review)
+    one = person(review, expected=("422",))
     open_image(one, 1)
     cat, dog = boxes_in(review.store, "image = 1")
     one.press("a")
@@ -217,6 +243,14 @@ def test_an_image_with_the_keyboard_alone(person, review) -> None:
     one.press("+", "0", "Delete")
     one.still()
     assert boxes_in(review.store, "status = 'drawn'") == []
+    one.press("Enter")  # the dog has a tag and no box
+    one.still()
+    assert "Draw a box for 'dog', or take the tag away" in one.page.locator("#toast").text_content()
+    assert one.page.locator("#name").text_content() == "images/000.jpg"
+    one.press("w")
+    one.page.locator("#filter").fill("dog")
+    one.press("Enter")
+    one.still()
     one.press("j", "k", "Escape", "Enter")  # done, and the next image
     one.until("document.getElementById('name').textContent !== 'images/000.jpg'")
     one.still()
@@ -233,6 +267,31 @@ def test_an_image_with_the_keyboard_alone(person, review) -> None:
     help_text = one.page.locator("#help").inner_text()
     assert "accept the screen" in help_text
     one.press("Escape")
+
+
+def test_a_judged_box_is_set_open_again_and_says_why_its_image_is_shown(person, review) -> None:
+    one = person(review)
+    one.press("m")
+    open_image(one, 1)
+    assert "the lowest score of its boxes is 0.79, of 'dog'" in one.page.locator("#image-why").text_content()
+    one.press("a", "k")
+    one.still()
+    assert len(judged(review.store)) == 1
+    one.press("l")
+    one.still()
+    assert judged(review.store) == {}
+
+
+def test_the_share_of_each_class_is_shown(person, review) -> None:
+    one = person(review)
+    one.page.locator("#shares summary").click()
+    rows = one.page.locator("#shares-rows tr")
+    assert rows.all_inner_texts()[1].split("\t")[:2] == ["dog", "not known yet"]
+    one.page.locator(FACES).first.focus()
+    for _ in range(3):
+        one.press("Enter")
+        one.still()
+    one.until("document.getElementById('shares-rows').textContent.includes('dog100 %100–100 %')")
 
 
 def test_a_reload_keeps_place_and_work(person, review) -> None:

@@ -2,6 +2,8 @@
 
 import json
 import sqlite3
+import subprocess
+import sys
 import threading
 import uuid
 from contextlib import closing
@@ -11,7 +13,8 @@ import numpy as np
 import pytest
 
 from deep_patch_learning.common.errors import DataError
-from deep_patch_learning.data.reviewed import read_reviewed
+from deep_patch_learning.data.reviewed import judged_boxes, read_reviewed
+from deep_patch_learning.evaluation.right_boxes import Share, right_boxes
 from deep_patch_learning.review import actions, work
 from deep_patch_learning.review.changes import ConflictError, MissingError
 from deep_patch_learning.review.requests import Change, Draw, Finish, Judge, Next, Pulse, Screen, SetTag
@@ -135,6 +138,18 @@ def test_an_action_that_arrives_twice_is_applied_once(store: ReviewStore) -> Non
     assert content(store)[0][-1][0] == 15
 
 
+def test_a_repeated_action_does_not_hide_what_somebody_did_since(store: ReviewStore) -> None:
+    """The first acknowledgement was lost: the page that sends again has not seen what came after."""
+    judge = {"id": name(), "seen": versions(store), "boxes": {1: "right", 2: "right"}}
+    act(store, Judge, **judge)
+    act(store, Judge, "bert", boxes={1: "wrong"})
+    again = act(store, Judge, **judge)
+    assert again["repeated"]
+    assert again["versions"] == {2: 1}
+    with pytest.raises(ConflictError):
+        act(store, Judge, boxes={1: "right"}, seen={1: 0} | again["versions"])
+
+
 def test_an_image_that_somebody_else_changed_is_a_conflict_and_nothing_of_the_action_is_kept(
     store: ReviewStore,
 ) -> None:
@@ -185,6 +200,22 @@ def test_training_reads_exactly_what_was_done(store: ReviewStore) -> None:
     np.testing.assert_allclose(corrected.boxes, [[12, 11, 55, 61]])
     changed = found["3.jpg"]
     assert (changed.classes.tolist(), changed.rejected_classes.tolist()) == ([1], [0])
+
+
+def test_an_image_is_not_done_while_a_tag_has_no_box(store: ReviewStore) -> None:
+    act(store, Judge, boxes={3: "wrong"})  # the only dog of image 2
+    before = content(store)
+    with pytest.raises(actions.RefusedError, match="draw a box for 'dog', or take the tag away with W"):
+        act(store, Finish, image=2)
+    assert content(store) == before
+    act(store, Draw, image=2, index=1, corners=(1, 2, 30, 40))
+    act(store, Finish, image=2)
+    act(store, Judge, boxes={5: "wrong", 6: "wrong"})
+    with pytest.raises(actions.RefusedError, match="draw a box for 'cat', 'dog', or take the tags away"):
+        act(store, Finish, image=4)
+    act(store, SetTag, image=4, index=0, present=False)
+    act(store, SetTag, image=4, index=1, present=False)
+    act(store, Finish, image=4)
 
 
 def test_judging_again_takes_the_last_word(store: ReviewStore) -> None:
@@ -244,8 +275,12 @@ def test_leases_end_when_the_page_lets_go_or_falls_silent(store: ReviewStore, mo
     assert screen(store, "tab-two2") == []
     held = sorted(first)[:7]
     work.pulse(store, Pulse(tab="tab-one1", holds=held), "anna")
+    assert screen(store, "tab-two2") == []  # the answer that lends the others may be on its way to the page
+    soon = work.time.time() + work.GRACE_SECONDS
+    monkeypatch.setattr(work.time, "time", lambda: soon)
+    work.pulse(store, Pulse(tab="tab-one1", holds=held), "anna")
     assert {box["image"] for box in screen(store, "tab-two2", size=120)} == first - set(held)
-    later = work.time.time() + work.LEASE_SECONDS + 1
+    later = soon + work.LEASE_SECONDS + 1
     monkeypatch.setattr(work.time, "time", lambda: later)
     assert len({box["image"] for box in screen(store, "tab-two2", size=120)}) == 10
 
@@ -256,6 +291,82 @@ def test_the_sample_is_random_and_the_rest_is_most_useful_first(store: ReviewSto
     sample = [box["image"] for box in screen(store, "tab-one1", index=0, size=120)]
     assert sorted(sample) == list(range(1, 11)) != sample
     assert {box["index"] for box in screen(store, "tab-one1", index=1, size=120)} == {1}
+
+
+def share(store: ReviewStore) -> Share | None:
+    with store.reading() as file:
+        return right_boxes(judged_boxes(file, CLASSES)).overall
+
+
+def judge_all(store: ReviewStore, boxes: list[dict], judgement: str, **how) -> None:
+    act(store, Judge, boxes={box["id"]: judgement for box in boxes}, **how)
+
+
+def test_boxes_that_were_chosen_by_usefulness_do_not_enter_the_estimate(store: ReviewStore) -> None:
+    """Also those of a screen of the sample that was loaded and never judged."""
+    first = screen(store, "tab-one1")
+    judge_all(store, first, "right", mode="sample")
+    screen(store, "tab-one1", without=[box["id"] for box in first])  # ahead of what is shown
+    worst = screen(store, "tab-one1", mode="useful", size=4)
+    judge_all(store, worst, "wrong", mode="useful")
+    found = share(store)
+    assert found is not None
+    assert found.right == found.judged <= 4
+    # as the random order comes past them they are part of the sample, as they would have been without the other mode
+    for _ in range(4):
+        judge_all(store, screen(store, "tab-one1") or first, "right", mode="sample")
+    found = share(store)
+    assert found is not None
+    assert found.judged > 11
+    assert (found.low, found.share, found.high) == pytest.approx([11 / 15] * 3)  # all are known
+
+
+def test_the_sample_ends_where_somebody_else_has_not_judged_yet(store: ReviewStore) -> None:
+    screen(store, "tab-one1")
+    judge_all(store, screen(store, "tab-two2"), "wrong", mode="sample")
+    assert share(store) is None  # anna may yet judge the worst of the first screen in the other mode
+    judge_all(store, screen(store, "tab-one1"), "right", mode="sample")
+    found = share(store)
+    assert found is not None
+    assert found.judged > 4
+
+
+def test_a_box_that_is_left_open_is_counted_both_ways(store: ReviewStore) -> None:
+    boxes = screen(store, "tab-one1")
+    left = boxes.pop(0)["id"]
+    act(store, Judge, boxes={box["id"]: "right" for box in boxes}, left_open=[left], mode="sample")
+    act(store, Judge, left_open=[left, 999], mode="sample")
+    found = share(store)
+    assert found is not None
+    assert (found.judged, found.left_open, found.share) == (3, 1, 1.0)
+    act(store, Judge, boxes={left: "wrong"})
+    found = share(store)
+    assert found is not None
+    assert (found.right, found.judged, found.left_open) == (3, 4, 0)
+
+
+def test_an_image_that_is_done_is_part_of_the_sample_of_its_mode(store: ReviewStore) -> None:
+    asked = Next(tab="tab-one1", mode="sample")
+    first = work.next_image(store, asked, "anna")["image"]
+    act(store, Finish, image=first["id"])
+    assert share(store) is None
+    second = work.next_image(store, asked, "anna")["image"]
+    act(store, Finish, image=second["id"], mode="sample")
+    found = share(store)
+    assert found is not None
+    assert found.judged == len(first["boxes"]) + len(second["boxes"])
+
+
+def test_the_grid_follows_the_order_of_the_images(tmp_path: Path) -> None:
+    """It is balanced over the classes: a single box that looks worse does not go before it."""
+    images = [
+        FoundImage(name, tmp_path / name, 100, 80, (1, 0), [FoundBox(0, (1, 2, 30, 40), usefulness=box)], "", useful)
+        for name, box, useful in [("a", 0.9, 0.1), ("b", 0.2, 0.8), ("c", 0.5, 0.5)]
+    ]
+    create_store(tmp_path / "ordered.sqlite", CLASSES, images, {})
+    store = ReviewStore(tmp_path / "ordered.sqlite")
+    assert [box["name"] for box in screen(store, "tab-one1", mode="useful")] == ["b", "c", "a"]
+    store.close()
 
 
 def test_next_image_skips_what_is_done_or_held(store: ReviewStore) -> None:
@@ -311,6 +422,46 @@ def test_a_new_store_takes_nothing_from_the_logs_of_one_that_was_deleted(store: 
         assert file.execute("PRAGMA integrity_check").fetchone()[0] == "ok"
     new.close()
     assert sorted(path.name for path in tmp_path.iterdir()) == ["review.sqlite"]
+
+
+def test_a_store_that_was_made_meanwhile_stays(store: ReviewStore, tmp_path: Path) -> None:
+    act(store, Judge, boxes={1: "right"})
+    before = content(store)
+    image = FoundImage("new.jpg", tmp_path / "new.jpg", 100, 80, (1, 0), [FoundBox(0, (1, 2, 30, 40))])
+    with pytest.raises(FileExistsError):
+        create_store(store.path, CLASSES, [image], {"title": "new"})
+    assert content(store) == before
+    assert not [path for path in tmp_path.iterdir() if path.name.endswith("part")]
+
+
+def test_of_stores_made_at_once_one_stays_and_the_others_are_refused(tmp_path: Path) -> None:
+    image = FoundImage("new.jpg", tmp_path / "new.jpg", 100, 80, (1, 0), [FoundBox(0, (1, 2, 30, 40))])
+    program = f"""
+import sys
+sys.path[:0] = {sys.path!r}
+from pathlib import Path
+from deep_patch_learning.review.store import FoundBox, FoundImage, ReviewStore, create_store
+image = FoundImage("new.jpg", Path({str(image.path)!r}), 100, 80, (1, 0), [FoundBox(0, (1, 2, 30, 40))])
+sys.stdin.readline()
+try:
+    create_store({str(tmp_path / "one.sqlite")!r}, ("cat", "dog"), [image], {{}})
+    made = True
+except FileExistsError:
+    made = False
+store = ReviewStore({str(tmp_path / "one.sqlite")!r})
+print(made, store.about["id"])
+"""
+    started = [
+        subprocess.Popen([sys.executable, "-c", program], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+        for _ in range(4)
+    ]
+    for one in started:
+        assert one.stdin is not None
+        one.stdin.write("\n")
+        one.stdin.flush()
+    said = [one.communicate(timeout=60)[0].split() for one in started]
+    assert sorted(made for made, _ in said) == ["False", "False", "False", "True"]
+    assert len({review for _, review in said}) == 1
 
 
 def test_a_store_that_cannot_be_used_is_named(tmp_path: Path) -> None:

@@ -13,7 +13,7 @@ from deep_patch_learning.commands.train import train
 from deep_patch_learning.common.errors import DataError, DplError, SettingError
 from deep_patch_learning.data.dataset import ABSENT, PRESENT
 from deep_patch_learning.data.readers.read import read_tags
-from deep_patch_learning.data.reviewed import ReviewedImage, from_lines, nothing_said, read_reviewed
+from deep_patch_learning.data.reviewed import ReviewedImage, from_lines, nothing_said, read_reviewed, reviewed_of
 from deep_patch_learning.patches.prepare import Prepared
 from deep_patch_learning.recipe.presets import refined_world
 from deep_patch_learning.recipe.recipe import Recipe
@@ -35,14 +35,16 @@ def store(small_world: Path, tmp_path: Path) -> Path:
     images = read_tags(small_world, "train")
     first, second, third = images.names[:3]
     tags = [images.classes[int(np.flatnonzero(images.labels[row] == PRESENT)[0])] for row in range(3)]
-    absent = images.classes[int(np.flatnonzero(images.labels[1] == ABSENT)[0])]
+    rest = [images.classes[index] for index in np.flatnonzero(images.labels[1] == PRESENT)[1:]]
     boxes = {
         first: [("right", tags[0], BOX, None), ("wrong", tags[0], FAR, None)],
         second: [("corrected", tags[1], BOX, OTHER)],
         third: [("open", tags[2], BOX, None)],
         "elsewhere.jpg": [("drawn", tags[0], BOX, None)],
     }
-    return write_store(tmp_path / "reviews.sqlite", images.classes, boxes, {second: {absent: (0, 1)}}, done=[second])
+    return write_store(
+        tmp_path / "reviews.sqlite", images.classes, boxes, {second: dict.fromkeys(rest, (1, 0))}, done=[second]
+    )
 
 
 def test_the_boxes_and_tags_of_people_are_taught(
@@ -149,6 +151,19 @@ def test_exact_boxes_take_the_place_of_pseudo_boxes_of_their_class(small_prepare
     assert second.boxes.tolist() == [FAR]
     assert third.boxes.tolist() == [BOX]
     assert last is found[3]
+
+
+def test_an_image_counts_as_done_only_where_each_of_its_tags_has_a_box(
+    small_prepared: Prepared, tmp_path: Path
+) -> None:
+    images = small_prepared.images.subset([0, 1])
+    labels = np.full_like(images.labels, ABSENT)
+    labels[:, 0] = PRESENT
+    labels[1, 1] = PRESENT
+    images = dataclasses.replace(images, labels=labels)
+    boxes = {name: [("right", images.classes[0], BOX, None)] for name in images.names}
+    store = write_store(tmp_path / "done.sqlite", images.classes, boxes, done=images.names)
+    assert [reviewed_of(store, images)[name].done for name in images.names] == [True, False]
 
 
 def test_reviewed_images_are_shown_more_often(small_prepared: Prepared) -> None:

@@ -80,7 +80,7 @@ def opened_review(
 ) -> Served:
     """Return the review, after finding the boxes if the store is a new one."""
     try:
-        from deep_patch_learning.review.access import Access, is_loopback, key_beside, token_of
+        from deep_patch_learning.review.access import Access, check_token, is_loopback, key_beside, token_of
         from deep_patch_learning.review.server import listen, make_app, server_of
         from deep_patch_learning.review.store import ReviewStore
     except ModuleNotFoundError as error:
@@ -88,6 +88,7 @@ def opened_review(
             raise
         raise DplError("dpl review needs fastapi and uvicorn: pip install 'deep-patch-learning[review]'.") from None
     host, token = options.get("host", "127.0.0.1"), options.get("token")
+    check_token(token)
     sock = listen(host, options.get("port"))  # what can fail at once fails before the boxes are found
     try:
         place = _store_of(data, model, store)
@@ -159,11 +160,15 @@ def _create(place: Path, data: Path, model: "ModelOrRun", split: str | None, opt
         raise DataError(f"{data}: there is no such store. Give the data set, with --model, and one is made.")
     follow = options.get("follow_links", False)
     about = _about(data, model, split)
-    if about["kind"] == "labels":
-        classes, images = of_labels(data, follow)
-        count = create_store(place, classes, images, about)
-    else:
-        count = _of_model(place, data, model, split, options, about)
+    try:
+        if about["kind"] == "labels":
+            classes, images = of_labels(data, follow)
+            count = create_store(place, classes, images, about)
+        else:
+            count = _of_model(place, data, model, split, options, about)
+    except FileExistsError:
+        console.print(f"{place}: another dpl review has made it meanwhile. It is gone on with.", markup=False)
+        return
     console.print(f"{count} boxes to review", markup=False)
 
 

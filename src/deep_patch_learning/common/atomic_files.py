@@ -56,6 +56,46 @@ def written_whole(path: Path) -> Iterator[Path]:
 
 
 @contextmanager
+def published_once(path: Path) -> Iterator[Path]:
+    """Yield a temporary path as `written_whole` does; where `path` is there by the end, it stays and is a `FileExistsError`."""
+    sweep(path.parent, path.name)
+    part = part_of(path)
+    try:
+        with _locked(os.open(part, os.O_RDWR | os.O_CREAT | os.O_TRUNC, 0o666)):
+            rights = part.stat().st_mode
+            yield part
+            part.chmod(rights)
+            _publish(part, path)
+    finally:
+        part.unlink(missing_ok=True)
+
+
+def _publish(part: Path, path: Path) -> None:
+    """Give a file its name; unlike renaming, a link replaces nothing."""
+    try:
+        os.link(part, path)
+    except FileExistsError:
+        raise
+    except OSError:  # a file system without links
+        if path.exists():
+            raise FileExistsError(path) from None
+        part.replace(path)
+
+
+@contextmanager
+def folder_alone(folder: Path) -> Iterator[None]:
+    """Wait until no other process is here for the same folder, and let none in until the end."""
+    handle = os.open(folder, os.O_RDONLY)
+    try:
+        if fcntl is not None:
+            with suppress(OSError):  # a file system without locks
+                fcntl.flock(handle, fcntl.LOCK_EX)
+        yield
+    finally:
+        os.close(handle)
+
+
+@contextmanager
 def folder_written_whole(folder: Path) -> Iterator[Path]:
     """Yield a new temporary folder beside `folder` to write to; at the end it takes its place, or is removed after an error.
 

@@ -28,7 +28,8 @@ OPEN, RIGHT, WRONG, CORRECTED, DRAWN = "open", "right", "wrong", "corrected", "d
 
 SCHEMA = """
 CREATE TABLE meta (key TEXT PRIMARY KEY, value TEXT NOT NULL) WITHOUT ROWID;  -- values are JSON
--- `sample`: {class name: n}, the boxes of the class in the images at places below n are the random sample
+-- `sample`: {class name: n}, boxes of the class were judged in the random order, in images at places below n
+-- `left_open`: [box], seen in the random order by a person who was not sure
 CREATE TABLE classes (id INTEGER PRIMARY KEY, name TEXT NOT NULL UNIQUE);
 CREATE TABLE images (
     id INTEGER PRIMARY KEY, name TEXT NOT NULL UNIQUE, path TEXT NOT NULL, width INTEGER NOT NULL, height INTEGER NOT NULL,
@@ -53,13 +54,14 @@ CREATE TABLE boxes (
 CREATE INDEX images_of_place ON images (place);
 CREATE INDEX boxes_of_image ON boxes (image);
 CREATE INDEX boxes_of_class ON boxes (class, status);
-CREATE INDEX boxes_of_usefulness ON boxes (status, usefulness);
+CREATE INDEX images_of_usefulness ON images (usefulness DESC, place);
 CREATE TABLE actions (
     number INTEGER PRIMARY KEY AUTOINCREMENT, id TEXT NOT NULL UNIQUE,  -- made by the client: the same one is applied once
     reviewer TEXT NOT NULL, time TEXT NOT NULL, kind TEXT NOT NULL,
     changes TEXT NOT NULL,             -- JSON: the rows before and after, so that it can be undone and redone
     undone INTEGER NOT NULL DEFAULT 0
 );
+CREATE INDEX actions_of_reviewer ON actions (reviewer);  -- with the number: what a reviewer can undo is found at once
 CREATE TABLE leases (image INTEGER PRIMARY KEY REFERENCES images, reviewer TEXT NOT NULL, until REAL NOT NULL);
 """
 
@@ -70,7 +72,7 @@ class ReviewedImage:
 
     `boxes` (B, 4) of `classes` (B,) are right: accepted, corrected or drawn. `rejected` (R, 4) of `rejected_classes` (R,) are
     not objects of their class. `tags` are the states that a person changed, by class index. `done` means that every object of
-    the image's tags has its box.
+    the image's tags has its box, and each tag at least one.
     """
 
     boxes: np.ndarray
@@ -88,7 +90,15 @@ def reviewed_of(store: str | Path, images: TaggedImages) -> dict[str, ReviewedIm
     if not own:
         why = "nobody has said anything in it yet" if not reviewed else "none of its reviewed images is among these"
         raise DataError(f"{store}: {why}. Review some with dpl review, or leave --reviewed out.")
-    return own
+    labels = with_reviewed_tags(images, own).labels
+    rows = {name: row for row, name in enumerate(images.names) if name in own}
+    return {name: _done_where_boxed(own[name], labels[row]) for name, row in rows.items()}
+
+
+def _done_where_boxed(said: ReviewedImage, labels: np.ndarray) -> ReviewedImage:
+    """Return what was said; an image with a tag (C,) that has no box is not done, lest all of it be background for its class."""
+    missing = set(np.flatnonzero(labels == PRESENT).tolist()) - set(said.classes.tolist())
+    return replace(said, done=said.done and not missing)
 
 
 def nothing_said() -> ReviewedImage:
@@ -153,6 +163,7 @@ def from_lines(path: Path, classes: Sequence[str]) -> dict[str, ReviewedImage]:
 
 
 UNJUDGED = -1
+LEFT_OPEN = -2  # not judged, but a person saw it in the random order
 RIGHT_IOU = 0.5  # of a found box with the one it was corrected to, from which it was right
 
 
@@ -160,8 +171,8 @@ class Judged(NamedTuple):
     """All boxes (B,) that a model found and what is known of them.
 
     `images` and `classes` (of the found box) are indices, `places` the place of a box's image in the random order, `right` 1 or
-    0 for a box that was judged and `UNJUDGED` for one that was not. `sample` (C,) is how many places of that order were handed
-    out to be judged, for each class: boxes that were judged beyond are known, but they were not drawn at random.
+    0 for a box that was judged, else `LEFT_OPEN` or `UNJUDGED`. `sample` (C,) is for each class how many places of that order
+    are the random sample: none of its boxes there is `UNJUDGED`. Boxes beyond it are known, but they were not drawn at random.
     """
 
     images: np.ndarray
@@ -174,27 +185,36 @@ class Judged(NamedTuple):
 def judged_boxes(file: sqlite3.Connection, classes: Sequence[str]) -> Judged:
     """Return what a store knows of the boxes that were found, with classes as numbered in `classes`.
 
-    A found box is right where a person said so, or corrected it to a box of its class with an IoU of at least `RIGHT_IOU`.
+    A found box is right where a person said so, or corrected it to a box of its class with an IoU of at least `RIGHT_IOU`. The
+    sample ends at the first box that nobody has seen: those behind it may have been judged because they looked wrong.
     """
     own = _numbers(file, classes)
-    columns = "image, place, status, found_class, class, x1, y1, x2, y2, found_x1, found_y1, found_x2, found_y2"
+    columns = (
+        "boxes.id, image, place, status, found_class, class, x1, y1, x2, y2, found_x1, found_y1, found_x2, found_y2"
+    )
     found = "FROM boxes JOIN images ON images.id = boxes.image WHERE found_class IS NOT NULL ORDER BY boxes.id"
     rows = file.execute(f"SELECT {columns} {found}").fetchall()
     right = np.full(len(rows), UNJUDGED)
-    for row, (_, _, status, before, now, *corners) in enumerate(rows):
+    left_open = set(_of_meta(file, "left_open", []))
+    for row, (box, _, _, status, before, now, *corners) in enumerate(rows):
         if status == CORRECTED:
             right[row] = _held((status, now, *corners[:4], before, *corners[4:]))
         elif status != OPEN:
             right[row] = status == RIGHT
-    saved = file.execute("SELECT value FROM meta WHERE key = 'sample'").fetchone()
-    places = json.loads(saved[0]) if saved else {}
-    return Judged(
-        np.array([row[0] for row in rows], np.int64),
-        np.array([own[row[3]] for row in rows], np.int64),
-        np.array([row[1] for row in rows], np.int64),
-        right,
-        np.array([places.get(name, 0) for name in classes], np.int64),
-    )
+        elif box in left_open:
+            right[row] = LEFT_OPEN
+    images, kinds, places = (np.array([row[column] for row in rows], np.int64) for column in (1, 4, 2))
+    kinds = np.array([own[kind] for kind in kinds.tolist()], np.int64)
+    reach = _of_meta(file, "sample", {})
+    sample = np.array([reach.get(name, 0) for name in classes], np.int64)
+    unseen = right == UNJUDGED
+    np.minimum.at(sample, kinds[unseen], places[unseen])
+    return Judged(images, kinds, places, right, sample)
+
+
+def _of_meta(file: sqlite3.Connection, key: str, default: Any) -> Any:
+    row = file.execute("SELECT value FROM meta WHERE key = ?", (key,)).fetchone()
+    return default if row is None else json.loads(row[0])
 
 
 def read_reviewed(store: str | Path, classes: Sequence[str]) -> dict[str, ReviewedImage]:

@@ -8,13 +8,16 @@ It covers the truth at least 95 % of the time, for small classes too, and closes
 Boxes of one image are right or wrong together more often than boxes of two images. Over all classes the sample is therefore
 counted as if it were smaller, by the factor by which the variance between images exceeds that of single boxes (Kish's design
 effect), as Korn and Graubard do for surveys.
+
+A box of the sample that a person left open may be either: the lower end of the interval counts it as wrong, the upper one as
+right.
 """
 
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from deep_patch_learning.data.reviewed import UNJUDGED, Judged
+from deep_patch_learning.data.reviewed import LEFT_OPEN, UNJUDGED, Judged
 
 CONFIDENCE = 0.95
 
@@ -22,7 +25,8 @@ CONFIDENCE = 0.95
 class Share(NamedTuple):
     """The estimated share of right boxes and its interval, from 0 to 1.
 
-    `right` of the `judged` boxes in the sample were right; `boxes` is how many there are in all.
+    `right` of the `judged` boxes in the sample were right, and `left_open` were seen and not judged; `boxes` is how many there
+    are in all.
     """
 
     share: float
@@ -31,6 +35,7 @@ class Share(NamedTuple):
     right: int
     judged: int
     boxes: int
+    left_open: int = 0
 
     def __str__(self) -> str:
         return f"{100 * self.share:.0f} % ({100 * self.low:.0f} to {100 * self.high:.0f} %)"
@@ -66,15 +71,22 @@ def right_boxes(judged: Judged, confidence: float = CONFIDENCE) -> RightBoxes:
 def _share(judged: Judged, own: np.ndarray, places: int, confidence: float) -> Share | None:
     """Return the share of right ones among some of the boxes, (B,) bool, from those in the first images."""
     sampled = own & (judged.places < places) & (judged.right != UNJUDGED)
-    boxes, drawn, right = int(own.sum()), int(sampled.sum()), int((judged.right[sampled] == 1).sum())
-    if not drawn:
+    said, images, boxes = judged.right[sampled], judged.images[sampled], int(own.sum())
+    right, wrong, left_open = (int((said == one).sum()) for one in (1, 0, LEFT_OPEN))
+    if not right + wrong:
         return None
-    effect = design_effect(judged.right[sampled], judged.images[sampled])
-    low, high = share_interval(right, drawn, boxes, confidence, effect)
+    low, _ = _interval(np.where(said == LEFT_OPEN, 0, said), images, boxes, confidence)
+    _, high = _interval(np.where(said == LEFT_OPEN, 1, said), images, boxes, confidence)
     # what was judged outside the sample was not drawn at random, but it is known
     least, most = int((judged.right[own] == 1).sum()) / boxes, 1 - int((judged.right[own] == 0).sum()) / boxes
     low, high = min(max(low, least), most), max(min(high, most), least)
-    return Share(min(max(right / drawn, low), high), low, high, right, drawn, boxes)
+    share = min(max(right / (right + wrong), low), high)
+    return Share(share, low, high, right, right + wrong, boxes, left_open)
+
+
+def _interval(right: np.ndarray, images: np.ndarray, boxes: int, confidence: float) -> tuple[float, float]:
+    effect = design_effect(right, images)
+    return share_interval(int(right.sum()), len(right), boxes, confidence, effect)
 
 
 def design_effect(right: np.ndarray, images: np.ndarray) -> float:

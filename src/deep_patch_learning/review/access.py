@@ -11,6 +11,7 @@ import os
 import secrets
 import socket
 import time
+import traceback
 from dataclasses import dataclass, field
 from html import escape
 from http import HTTPStatus
@@ -21,11 +22,13 @@ from urllib.parse import parse_qs
 
 from starlette.exceptions import HTTPException
 
-from deep_patch_learning.common.errors import SettingError
+from deep_patch_learning.common.errors import SettingError, short
+from deep_patch_learning.common.progress import console
 
 COOKIE = "dpl_review"  # the start of its name: a browser sends the cookies of all ports of a host
 KEY_BYTES = 32
 MOST_BYTES = 256 * 1024  # of a request's body
+MISTAKE = "the server made a mistake. The terminal says more."
 _LOOPBACK = frozenset({"localhost", "127.0.0.1", "::1"})
 _WITHOUT_COOKIE = ("/", "/static/")  # the empty page: it holds nothing of the data
 
@@ -52,6 +55,12 @@ def is_loopback(host: str) -> bool:
         return False
 
 
+def check_token(token: str | None) -> None:
+    """Raise `SettingError` for a token that is no word: it would open the page to everyone."""
+    if token is not None and not token.strip():
+        raise SettingError("--token: is empty. Give a word, or leave it out: where one is needed, it is made.")
+
+
 @dataclass(frozen=True)
 class Access:
     """What a request must have. `token` is None where none is asked for, on loopback; `key` signs cookies."""
@@ -59,10 +68,15 @@ class Access:
     host: str
     token: str | None
     key: bytes = field(default_factory=lambda: secrets.token_bytes(32), repr=False)
+    names: frozenset[str] = field(init=False)  # asked of the system once: each question may wait for a name server
 
     def __post_init__(self) -> None:
-        if self.token is None and not is_loopback(self.host):
+        check_token(self.token)
+        local = is_loopback(self.host)
+        if self.token is None and not local:
             raise SettingError(f"--host {self.host}: others can reach this address, so that a token is needed.")
+        names = () if local else (socket.gethostname().lower(), socket.getfqdn().lower())
+        object.__setattr__(self, "names", frozenset(names))  # it is frozen
 
     def knows(self, name: str) -> bool:
         """Return whether a Host header without its port names this server, not one that somebody else's DNS points here."""
@@ -73,7 +87,7 @@ class Access:
         try:
             ipaddress.ip_address(name)
         except ValueError:
-            return name in {socket.gethostname().lower(), socket.getfqdn().lower()}
+            return name in self.names
         return True  # an address is no name that can be pointed elsewhere
 
     @property
@@ -94,7 +108,9 @@ class Access:
 
     def opens(self, token: str | None) -> bool:
         """Return whether a token opens the page."""
-        return self.token is None or hmac.compare_digest((token or "").encode(), self.token.encode())
+        if self.token is None:
+            return True
+        return bool(token) and hmac.compare_digest((token or "").encode(), self.token.encode())
 
     def _signature(self, reviewer: str) -> str:
         text = f"{self.token or ''}\n{reviewer}".encode()
@@ -148,7 +164,27 @@ class Guard:
             await _say(guarded, scope["path"], *refusal)
             return
         scope["reviewer"] = reviewer
-        await self._app(scope, _bounded(receive), guarded)
+        await self._answer(scope, _bounded(receive), guarded)
+
+    async def _answer(self, scope: Any, receive: Any, send: Any) -> None:
+        """Let the application answer; a mistake of ours is one line in the terminal and a sentence for the page."""
+        begun = False
+
+        async def noted(message: Any) -> None:
+            nonlocal begun
+            begun = True
+            await send(message)
+
+        try:
+            await self._app(scope, receive, noted)
+        except Exception as error:  # of any kind: the server goes on for the others
+            place = traceback.extract_tb(error.__traceback__)[-1]
+            where = f"{Path(place.filename).name}:{place.lineno}"
+            said = f"{type(error).__name__}: {short(str(error))}"
+            line = f"a mistake of dpl review in {scope['method']} {scope['path']}: {said} ({where})"
+            console.print(line, markup=False, soft_wrap=True)
+            if not begun:
+                await _say(send, scope["path"], 500, MISTAKE)
 
     def _enter(self, scope: Any, headers: dict[str, str]) -> tuple[str | None, str | None, tuple[int, str] | None]:
         """Return the reviewer, a cookie to set, and the status and reason of a refusal."""

@@ -7,6 +7,7 @@ from typing import Any
 
 from deep_patch_learning.data.dataset import ABSENT, PRESENT
 from deep_patch_learning.data.reviewed import CORRECTED, DRAWN, OPEN, RIGHT, WRONG
+from deep_patch_learning.review import sample
 from deep_patch_learning.review.changes import Changes, ConflictError, MissingError
 from deep_patch_learning.review.requests import Act, Change, Draw, Finish, Judge, SetTag
 from deep_patch_learning.review.store import ReviewStore
@@ -31,6 +32,7 @@ def apply(store: ReviewStore, action: Act, reviewer: str) -> dict[str, Any]:
             return done
         changes = Changes(file, action.seen)
         kind = _do(changes, action)
+        sample.grow(file, store.classes, action)
         first = _last(file, reviewer, back=False)
         found = _record(changes, action.id, reviewer, kind, "somebody else changed it since you saw it")
         if first is not None and found["number"] is not None:
@@ -80,7 +82,13 @@ def _known(file: sqlite3.Connection, name: str) -> dict[str, Any] | None:
     if row is None:
         return None
     numbers = {one["image"] for one in json.loads(row["changes"])}
-    return {"number": row["number"], "repeated": True, "versions": _versions(file, numbers), "drawn": None}
+    # whoever sent it has not seen what was changed since, and may not act as if
+    query = """
+        SELECT DISTINCT json_extract(one.value, '$.image') FROM actions, json_each(actions.changes) AS one
+        WHERE number > ?
+    """
+    since = {image for (image,) in file.execute(query, (row["number"],))}
+    return {"number": row["number"], "repeated": True, "versions": _versions(file, numbers - since), "drawn": None}
 
 
 def _versions(file: sqlite3.Connection, numbers: set[int]) -> dict[int, int]:
@@ -189,6 +197,21 @@ def _finish(changes: Changes, action: Finish) -> None:
         "SELECT * FROM boxes WHERE image = ? AND status = 'open'", (action.image,)
     ).fetchall():
         _judge(changes, box, RIGHT)
+    _must_have_boxes(changes.file, action.image)
+
+
+def _must_have_boxes(file: sqlite3.Connection, image: int) -> None:
+    """Raise `RefusedError` where a tag of an image has no right box: a training would take all of it for background."""
+    query = """
+        SELECT name FROM tags JOIN classes ON classes.id = tags.class WHERE tags.image = :image AND state = :present
+        AND NOT EXISTS (SELECT 1 FROM boxes b WHERE b.image = :image AND b.class = tags.class AND b.status != :wrong)
+        ORDER BY classes.id
+    """
+    names = [row[0] for row in file.execute(query, {"image": image, "present": PRESENT, "wrong": WRONG})]
+    if names:
+        classes = ", ".join(f"'{name}'" for name in names)
+        tag = "the tag" if len(names) == 1 else "the tags"
+        raise RefusedError(f"draw a box for {classes}, or take {tag} away with W: then the image is done")
 
 
 def _present(changes: Changes, image: int, index: int) -> None:

@@ -87,8 +87,21 @@ def of_labels(place: Path, follow_links: bool = False) -> tuple[tuple[str, ...],
             )
         ]
         useful = max((box.usefulness for box in kept), default=0.0)
-        found.append(FoundImage(name, real, width, height, images.labels[number].tolist(), kept, "", useful))
+        found.append(
+            FoundImage(
+                name, real, width, height, images.labels[number].tolist(), kept, _why(kept, images.classes), useful
+            )
+        )
     return images.classes, found
+
+
+def _why(boxes: Sequence[FoundBox], classes: Sequence[str]) -> str:
+    """Return why an image of exported labels is looked at when it is."""
+    scored = [(box.score, classes[box.index]) for box in boxes if box.score is not None]
+    if scored:
+        score, name = min(scored)
+        return f"the lowest score of its boxes is {score:.2f}, of '{name}'"
+    return "its boxes have no score" if boxes else "it has no box"
 
 
 def _scored(score: float | None) -> str:

@@ -4,7 +4,7 @@ import io
 import os
 import threading
 from collections import OrderedDict
-from collections.abc import Callable, Hashable
+from collections.abc import Callable, Hashable, Sequence
 from pathlib import Path
 
 import numpy as np
@@ -70,12 +70,16 @@ class Pixels:
 
     def crop(self, number: int) -> bytes:
         """Return the square around a box as a JPEG."""
+        return self.crop_with_corners(number)[1]
+
+    def crop_with_corners(self, number: int) -> tuple[tuple[float, ...], bytes]:
+        """Return the corners of a box and the square around it as a JPEG."""
         with self._store.reading() as file:
             row = file.execute("SELECT image, x1, y1, x2, y2 FROM boxes WHERE id = ?", (number,)).fetchone()
         if row is None:
             raise MissingError(f"there is no box {number}")
         corners = tuple(row[name] for name in ("x1", "y1", "x2", "y2"))
-        return self.kept.get(("crop", row["image"], corners), lambda: self._crop(row["image"], corners))
+        return corners, self.kept.get(("crop", row["image"], corners), lambda: self._crop(row["image"], corners))
 
     def _image(self, number: int, side: int) -> bytes:
         pixels, _ = self._read(number, side)
@@ -123,6 +127,11 @@ class Pixels:
 def _unreadable(number: int, why: str) -> MissingError:
     console.print(why, markup=False, soft_wrap=True)
     return MissingError(f"image {number} cannot be read any more. The terminal says why.")
+
+
+def in_address(corners: Sequence[float]) -> str:
+    """Return corners as the address of a crop names them."""
+    return "-".join(f"{value:.2f}" for value in corners)
 
 
 def square(corners: tuple[float, ...], width: int, height: int) -> tuple[float, float, float, float]:

@@ -2,7 +2,7 @@
 
 from typing import Annotated, Literal
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, ConfigDict, Field, model_validator
 
 Name = Annotated[str, Field(pattern=r"^[A-Za-z0-9_-]{8,64}$")]  # made by the page, such as a UUID
 Id = Annotated[int, Field(ge=0, lt=2**62)]
@@ -24,10 +24,22 @@ class Act(Asked):
 
 
 class Judge(Act):
-    """Boxes are right, wrong, or open again."""
+    """Boxes are right, wrong, or open again; `left_open` were seen too, and the person was not sure.
+
+    `mode` is how the boxes were chosen, and `index` the class they were chosen of, all if not given.
+    """
 
     kind: Literal["judge"]
-    boxes: dict[Id, Literal["right", "wrong", "open"]] = Field(min_length=1, max_length=500)
+    boxes: dict[Id, Literal["right", "wrong", "open"]] = Field(default_factory=dict, max_length=500)
+    left_open: list[Id] = Field(default_factory=list, max_length=500)
+    mode: Mode = "useful"
+    index: Id | None = None
+
+    @model_validator(mode="after")
+    def _says_something(self) -> "Judge":
+        if not self.boxes and not self.left_open:
+            raise ValueError("names no box")
+        return self
 
 
 class Change(Act):
@@ -58,11 +70,16 @@ class SetTag(Act):
 
 
 class Finish(Act):
-    """An image was seen in full: the boxes that nobody judged are right, every object has a box. Or it is open again."""
+    """An image was seen in full: the boxes that nobody judged are right, every object has a box. Or it is open again.
+
+    `mode` is how the image was chosen, and `index` the class it was chosen by, all if not given.
+    """
 
     kind: Literal["finish"]
     image: Id
     done: bool = True
+    mode: Mode = "useful"
+    index: Id | None = None
 
 
 Action = Annotated[Judge | Change | Draw | SetTag | Finish, Field(discriminator="kind")]

@@ -15,9 +15,9 @@ from starlette.exceptions import HTTPException
 
 from deep_patch_learning.common.errors import DplError, SettingError
 from deep_patch_learning.review import actions, work
-from deep_patch_learning.review.access import Access, Guard
+from deep_patch_learning.review.access import MISTAKE, Access, Guard
 from deep_patch_learning.review.changes import ConflictError, MissingError
-from deep_patch_learning.review.pixels import Pixels, square
+from deep_patch_learning.review.pixels import Pixels, in_address, square
 from deep_patch_learning.review.requests import Action, Called, Id, Next, Pulse, Screen, Turn
 from deep_patch_learning.review.store import ReviewStore
 from deep_patch_learning.review.summary import Summary
@@ -70,6 +70,14 @@ def _reading(app: FastAPI, store: ReviewStore) -> None:
             _must_be(store, review)
         return Response(make(), media_type="image/jpeg", headers=_ASK_AGAIN if review is None else _FOREVER)
 
+    def crop_response(review: str | None, at: str | None, number: int) -> Response:
+        """Return a crop; only one whose address names the corners that it has is kept, as a box may move."""
+        if review is not None:
+            _must_be(store, review)
+        corners, made = pixels.crop_with_corners(number)
+        kept = review is not None and at == in_address(corners)
+        return Response(made, media_type="image/jpeg", headers=_FOREVER if kept else _ASK_AGAIN)
+
     @app.get("/api/state")
     def state(request: Request) -> Any:
         reviewer = request.scope["reviewer"]
@@ -83,6 +91,7 @@ def _reading(app: FastAPI, store: ReviewStore) -> None:
         found = work.screen(store, asked, request.scope["reviewer"])
         for box in found["boxes"]:
             box["shown"] = square(tuple(box["corners"]), box["width"], box["height"])
+            box["at"] = in_address(box["corners"])
         return found
 
     @app.post("/api/next")
@@ -103,8 +112,8 @@ def _reading(app: FastAPI, store: ReviewStore) -> None:
         return pixels_response(of, lambda: pixels.image(number, side))
 
     @app.get("/crops/{number}")
-    def crop(number: Id, of: str | None = None) -> Response:
-        return pixels_response(of, lambda: pixels.crop(number))
+    def crop(number: Id, of: str | None = None, at: str | None = None) -> Response:
+        return crop_response(of, at, number)
 
 
 def _writing(app: FastAPI, store: ReviewStore) -> None:
@@ -150,9 +159,9 @@ def _errors(app: FastAPI) -> None:
     app.add_exception_handler(DplError, answer(404))  # an image that cannot be read any more
     app.add_exception_handler(sqlite3.Error, answer(503))
 
-    @app.exception_handler(Exception)  # the terminal shows it in full
+    @app.exception_handler(Exception)  # the guard says more in the terminal
     def mistake(request: Request, error: Exception) -> JSONResponse:
-        return JSONResponse({"error": "the server made a mistake. The terminal says more."}, 500)
+        return JSONResponse({"error": MISTAKE}, 500)
 
     @app.exception_handler(RequestValidationError)
     def invalid(request: Request, error: RequestValidationError) -> JSONResponse:

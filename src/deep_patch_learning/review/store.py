@@ -16,7 +16,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from deep_patch_learning.common.atomic_files import written_afresh
+from deep_patch_learning.common.atomic_files import folder_alone, published_once
 from deep_patch_learning.common.errors import DataError
 from deep_patch_learning.data.reviewed import SCHEMA, VERSION, opened
 
@@ -54,7 +54,8 @@ def create_store(
 ) -> int:
     """Return the number of boxes, after writing a new store whole or not at all. `about` says what is reviewed.
 
-    The order of the random sample is drawn here, with `seed`.
+    The order of the random sample is drawn here, with `seed`. A store that is there by then stays: it is a `FileExistsError`,
+    since people may already work in it.
     """
     path = Path(path)
     images = list(images)
@@ -64,24 +65,26 @@ def create_store(
     random.Random(seed).shuffle(places)
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
-        with written_afresh(path) as part, closing(sqlite3.connect(part)) as file, file:
-            file.executescript(SCHEMA)
-            file.execute(f"PRAGMA user_version = {VERSION:d}")
-            file.executemany("INSERT INTO classes VALUES (?, ?)", enumerate(classes))
-            known = {**about, "id": uuid.uuid4().hex}  # a page never sends its actions to another review
-            file.executemany("INSERT INTO meta VALUES (?, ?)", [(k, json.dumps(v)) for k, v in known.items()])
-            count = sum(
-                _insert(file, number, place, image)
-                for number, (place, image) in enumerate(zip(places, images, strict=True), start=1)
-            )
-            for end in (
-                "-wal",
-                "-shm",
-                "-journal",
-            ):  # of a store that was deleted: SQLite would replay them into this one
+        with folder_alone(path.parent), published_once(path) as part:
+            if path.exists():
+                raise FileExistsError(path)
+            with closing(sqlite3.connect(part)) as file, file:
+                file.executescript(SCHEMA)
+                file.execute(f"PRAGMA user_version = {VERSION:d}")
+                file.executemany("INSERT INTO classes VALUES (?, ?)", enumerate(classes))
+                known = {**about, "id": uuid.uuid4().hex}  # a page never sends its actions to another review
+                file.executemany("INSERT INTO meta VALUES (?, ?)", [(k, json.dumps(v)) for k, v in known.items()])
+                count = sum(
+                    _insert(file, number, place, image)
+                    for number, (place, image) in enumerate(zip(places, images, strict=True), start=1)
+                )
+            # of a store that was deleted: SQLite would replay them into this one
+            for end in ("-wal", "-shm", "-journal"):
                 path.with_name(path.name + end).unlink(missing_ok=True)
-            return count
+        return count
     except (OSError, sqlite3.OperationalError) as error:
+        if isinstance(error, FileExistsError) and path.is_file():
+            raise
         why = getattr(error, "strerror", None) or error
         raise DataError(f"{path}: cannot be written ({why}). Give another file with --store.") from None
 

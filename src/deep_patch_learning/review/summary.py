@@ -5,7 +5,7 @@ import threading
 import time
 from typing import Any
 
-from deep_patch_learning.data.reviewed import UNJUDGED, judged_boxes
+from deep_patch_learning.data.reviewed import judged_boxes
 from deep_patch_learning.evaluation.right_boxes import Share, right_boxes
 from deep_patch_learning.review.store import ReviewStore
 
@@ -40,7 +40,7 @@ def counted(store: ReviewStore, file: sqlite3.Connection) -> dict[str, Any]:
     """Return the counts of each class and overall, with the share of right boxes in the random sample."""
     judged = judged_boxes(file, store.classes)
     shares = right_boxes(judged)
-    known = judged.right != UNJUDGED
+    known = judged.right >= 0
     per_class = [
         {
             "name": name,

@@ -3,7 +3,6 @@
 import json
 import sqlite3
 import time
-from collections.abc import Sequence
 from typing import Any
 
 from deep_patch_learning.data.reviewed import OPEN
@@ -12,9 +11,12 @@ from deep_patch_learning.review.requests import Next, Pulse, Screen
 from deep_patch_learning.review.store import ReviewStore
 
 LEASE_SECONDS = 300.0  # an image stays with who has it open, and for so long after the last sign of life
-_ORDER = {"sample": "i.place, b.id", "useful": "b.usefulness DESC, i.place, b.id"}
+GRACE_SECONDS = (
+    20.0  # for which a lease stands although the page does not name it: the answer that lends it may be under way
+)
+_ORDER = {"sample": "i.place, b.id", "useful": "i.usefulness DESC, i.place, b.usefulness DESC, b.id"}
 # the outer table first, read by its index in the order that is wanted: a few rows are then looked at, not all
-_TABLES = {"sample": "images i CROSS JOIN boxes b", "useful": "boxes b CROSS JOIN images i"}
+_TABLES = "images i CROSS JOIN boxes b"
 _IMAGE_ORDER = {"sample": "i.place", "useful": "i.usefulness DESC, i.place"}
 _FREE = "NOT EXISTS (SELECT 1 FROM leases l WHERE l.image = i.id AND l.until > :now AND l.reviewer != :holder)"
 _BOX = """
@@ -35,14 +37,12 @@ def screen(store: ReviewStore, asked: Screen, reviewer: str) -> dict[str, Any]:
     of_class = "" if asked.index is None else "AND b.class = :index"
     without = f"AND b.id NOT IN ({', '.join(map(str, asked.without))})" if asked.without else ""  # checked numbers
     query = f"""
-        SELECT {_BOX}, i.version, i.name, i.width, i.height, i.place FROM {_TABLES[asked.mode]}
+        SELECT {_BOX}, i.version, i.name, i.width, i.height FROM {_TABLES}
         WHERE b.image = i.id AND b.status = :open {of_class} {without} AND {_FREE} ORDER BY {_ORDER[asked.mode]} LIMIT :size
     """
     with store.writing(durable=False) as file:
         rows = file.execute(query, wanted).fetchall()
         _lease(file, {row["image"] for row in rows}, who, now)
-        if asked.mode == "sample" and rows:
-            sample_up_to(file, store.classes, asked.index, max(row["place"] for row in rows) + 1)
     found = [box_json(row) | {name: row[name] for name in ("version", "name", "width", "height")} for row in rows]
     return {"boxes": found}
 
@@ -54,15 +54,11 @@ def next_image(store: ReviewStore, asked: Next, reviewer: str) -> dict[str, Any]
     of_class = "" if asked.index is None else tagged
     without = f"AND i.id NOT IN ({', '.join(map(str, asked.without))})" if asked.without else ""
     order = _IMAGE_ORDER[asked.mode]
-    query = (
-        f"SELECT i.id, i.place FROM images i WHERE i.done = 0 {of_class} {without} AND {_FREE} ORDER BY {order} LIMIT 1"
-    )
+    query = f"SELECT i.id FROM images i WHERE i.done = 0 {of_class} {without} AND {_FREE} ORDER BY {order} LIMIT 1"
     with store.writing(durable=False) as file:
         row = file.execute(query, {"now": now, "holder": who, "index": asked.index}).fetchone()
         if row is not None:
             _lease(file, {row["id"]}, who, now)
-            if asked.mode == "sample":
-                sample_up_to(file, store.classes, asked.index, row["place"] + 1)
     return {"image": None if row is None else image(store, row["id"], reviewer, asked.tab)}
 
 
@@ -88,24 +84,20 @@ def image(store: ReviewStore, number: int, reviewer: str, tab: str) -> dict[str,
 
 
 def pulse(store: ReviewStore, asked: Pulse, reviewer: str) -> None:
-    """Keep the images that a tab holds for a while longer, and give back what it no longer shows."""
+    """Keep the images that a tab holds for a while longer, and give back what it no longer shows.
+
+    What was lent a moment ago is kept: when the page sent its list, it may not have had the answer that lends it.
+    """
     who, now = holder(reviewer, asked.tab), time.time()
     with store.writing(durable=False) as file:
         kept = ", ".join(map(str, asked.holds))
-        file.execute(f"DELETE FROM leases WHERE until <= ? OR (reviewer = ? AND image NOT IN ({kept}))", (now, who))
+        left = f"reviewer = ? AND until <= ? AND image NOT IN ({kept})"
+        file.execute(
+            f"DELETE FROM leases WHERE until <= ? OR ({left})", (now, who, now + LEASE_SECONDS - GRACE_SECONDS)
+        )
         taken = {row["image"] for row in file.execute("SELECT image FROM leases WHERE reviewer != ?", (who,))}
         known = {row["id"] for row in file.execute(f"SELECT id FROM images WHERE id IN ({kept})")}
         _lease(file, known - taken, who, now)
-
-
-def sample_up_to(file: sqlite3.Connection, classes: Sequence[str], index: int | None, places: int) -> None:
-    """Note that the boxes of a class, or of all, in the first `places` images of the random order were handed out."""
-    row = file.execute("SELECT value FROM meta WHERE key = 'sample'").fetchone()
-    sample = {} if row is None else json.loads(row["value"])
-    names = classes if index is None else classes[index : index + 1]
-    grown = sample | {name: places for name in names if sample.get(name, 0) < places}
-    if grown != sample:
-        file.execute("INSERT OR REPLACE INTO meta VALUES ('sample', ?)", (json.dumps(grown),))
 
 
 def _lease(file: sqlite3.Connection, images: set[int], who: str, now: float) -> None:

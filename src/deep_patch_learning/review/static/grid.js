@@ -1,12 +1,14 @@
 // The grid: crops of boxes that are all right unless marked, and one key that accepts them.
 
 import { act, address, call, saw, tab, unsavedBoxes } from "./api.js";
-import { $, busy, make, namesOf, percent, say } from "./page.js";
+import { $, busy, make, percent } from "./page.js";
 
 const WRONG = "wrong", OPEN = "open", RIGHT = "right";
 let shown = []; // boxes on the screen
+let chosen = {}; // how: the mode, and the class or all
 let marks = new Map(); // box -> wrong or open; right if not there
 let following = null; // the screen after this one, being loaded
+let ahead = []; // its images: they are lent to this page already
 let loading = 0;
 const leftOpen = new Set();
 let last = null; // the box that was looked at last: a button of the bar takes the focus from it
@@ -38,6 +40,7 @@ const asked = (without) => ({ tab, mode: app.mode, index: app.index, size: fit()
 // Boxes that were left open come again when no other is left.
 async function load(without = []) {
   const others = () => asked([...without, ...unsavedBoxes(), ...leftOpen].slice(0, 500));
+  const how = { mode: app.mode, index: app.index };
   let found = await call("/api/screen", others());
   if (!found.boxes.length && leftOpen.size) {
     leftOpen.clear();
@@ -45,16 +48,17 @@ async function load(without = []) {
   }
   for (const box of found.boxes) saw(box.image, box.version);
   // one class after the other: the eye compares like with like
-  return found.boxes.sort((a, b) => a.index - b.index);
+  return { boxes: found.boxes.sort((a, b) => a.index - b.index), how };
 }
 
 export const showGrid = busy(async () => {
   const turn = ++loading;
   following = null;
+  ahead = [];
   $("tiles").ariaBusy = "true";
   try {
-    const boxes = await load();
-    if (turn === loading) put(boxes);
+    const screen = await load();
+    if (turn === loading) put(screen);
   } catch (failure) {
     if (turn === loading) app.failed(failure);
   } finally {
@@ -62,12 +66,14 @@ export const showGrid = busy(async () => {
   }
 });
 
-export const heldByGrid = () => shown.map((box) => box.image);
+export const heldByGrid = () => [...shown.map((box) => box.image), ...ahead];
 
-function put(boxes) {
+function put({ boxes, how }) {
   shown = boxes;
+  chosen = how;
   marks = new Map();
   last = null;
+  ahead = [];
   $("tiles").replaceChildren(...boxes.map(tile));
   const none = boxes.length === 0;
   $("nothing").hidden = !none;
@@ -80,7 +86,9 @@ function put(boxes) {
   const turn = loading;
   following = load(boxes.map((box) => box.id)).then(
     (next) => {
-      if (turn === loading) for (const box of next) new Image().src = source(box);
+      if (turn !== loading) return next;
+      ahead = next.boxes.map((box) => box.image);
+      for (const box of next.boxes) new Image().src = source(box);
       return next;
     },
     () => null,
@@ -99,7 +107,7 @@ export function sayNothing() {
 }
 
 // one address per position of the box, so that a browser may keep the image
-const source = (box) => `${address(`/crops/${box.id}`)}&at=${box.corners.map((value) => Math.round(10 * value)).join("-")}`;
+const source = (box) => `${address(`/crops/${box.id}`)}&at=${box.at}`;
 
 function tile(box, place) {
   const [left, top, right, bottom] = box.shown, side = right - left;
@@ -166,24 +174,21 @@ export const accept = busy(async () => {
   const judged = shown.filter((box) => box.id in boxes), left = shown.filter((box) => !(box.id in boxes));
   const next = following, turn = ++loading;
   for (const box of left) leftOpen.add(box.id);
-  if (judged.length) send(judged, boxes);
+  send(judged, left, boxes);
   app.log("accept", judged.length);
   const ready = await next;
-  const boxesAfter = ready?.length ? ready : ((await load(judged.map((box) => box.id)).catch(app.failed)) ?? []);
-  if (turn === loading) put(boxesAfter);
+  const after = ready?.boxes.length ? ready : await load(judged.map((box) => box.id)).catch(app.failed);
+  if (turn === loading) put(after ?? { boxes: [], how: {} });
 });
 
-async function send(judged, boxes) {
+async function send(judged, left, boxes) {
+  const how = { ...chosen, left_open: left.map((box) => box.id) };
   const images = [...new Set(judged.map((box) => box.image))];
   try {
-    await act("judge", images, { boxes });
+    await act("judge", images, { boxes, ...how }, Object.fromEntries([...judged, ...left].map((box) => [box.id, box.image])));
     app.refresh();
   } catch (failure) {
-    if (failure.status !== 409) return app.failed(failure);
-    const theirs = new Set(failure.conflicts.map((one) => one.image));
-    say(`${namesOf(failure.conflicts)} changed ${theirs.size} of these images meanwhile: they stay as they are now. The rest is saved.`);
-    const rest = judged.filter((box) => !theirs.has(box.image));
-    if (rest.length) await send(rest, Object.fromEntries(rest.map((box) => [box.id, boxes[box.id]])));
+    app.failed(failure);
   }
 }
 

@@ -11,6 +11,7 @@ let selected = null; // id of a box
 let seen = []; // images of this session, in order
 let asking = 0;
 let following = null; // the image after this one, being loaded
+let ahead = null; // its id: it is lent to this page already
 let moving = null; // a box that the arrow keys move, not sent yet
 
 export function beginImage(shared) {
@@ -30,10 +31,16 @@ export function beginImage(shared) {
 
 export function leaveImage() {
   asking++;
+  forgetNext();
   canvas.leave();
 }
 
-export const heldByImage = () => (image && app?.view === "image" ? [image.id] : []);
+// The image that was to come next: it was chosen by another mode or class, or is given back.
+export function forgetNext() {
+  following = ahead = fetched = null;
+}
+
+export const heldByImage = () => (image && app?.view === "image" ? [image.id, ...(ahead === null ? [] : [ahead])] : []);
 
 // Which image
 
@@ -52,7 +59,7 @@ const asked = () => ({ tab, mode: app.mode, index: app.index, without: seen.slic
 
 export const showNext = busy(async () => {
   const { image: next } = (await following) ?? (await call("/api/next", asked()));
-  following = null;
+  following = ahead = null;
   if (next) location.hash = `#/image/${next.id}`;
   else {
     say("No image is left here: all are done, or somebody else has them.");
@@ -68,8 +75,7 @@ function put(now, box) {
   if (still) still.corners = moving.corners;
   saw(image.id, image.version);
   if (seen.at(-1) !== image.id) seen = [...seen.filter((id) => id !== image.id), image.id];
-  const open = image.boxes.find((one) => one.status === "open");
-  selected = box ?? (image.boxes.some((one) => one.id === selected) ? selected : (open?.id ?? null));
+  selected = box ?? (image.boxes.some((one) => one.id === selected) ? selected : (open()[0]?.id ?? null));
   canvas.show(image, source(image));
   render();
   prefetch();
@@ -79,13 +85,15 @@ let fetched = null; // for which image the one after it was asked
 function prefetch() {
   if (fetched === image.id) return;
   fetched = image.id;
-  following = call("/api/next", asked()).then(
+  const own = (following = call("/api/next", asked()).then(
     (found) => {
-      if (found.image) new Image().src = source(found.image);
+      if (!found.image || own !== following) return found;
+      ahead = found.image.id;
+      new Image().src = source(found.image);
       return found;
     },
     () => null,
-  );
+  ));
 }
 
 // What is shown
@@ -127,6 +135,7 @@ function row(box) {
   const button = (text, label, what) => make("button", { class: "icon", "aria-label": `${label}: ${name}`, title: label, onclick: what }, text);
   return make("li", { "data-status": box.status }, take,
     button("✓", "Right", () => judge(box, "right")), button("✕", "Wrong", () => judge(box, "wrong")),
+    box.status === "open" || box.status === "drawn" ? null : button("↺", "Open again", () => judge(box, "open")),
     button("Aa", "Change the class", () => classOf(box)));
 }
 
@@ -150,6 +159,7 @@ const does = busy(async (kind, what, after) => {
   } catch (failure) {
     if (failure.status === 409) say(`${namesOf(failure.conflicts)} changed this image meanwhile. It is shown as it is now; what you did was not done.`);
     else app.failed(failure);
+    after = null; // the image stays: there is something to look at
   }
   if (after) return after();
   if (image.id === number && app.view === "image") {
@@ -164,11 +174,15 @@ async function judge(box, how) {
   const at = image.boxes.indexOf(box);
   box.status = how;
   // on to the next one that nobody judged
-  const later = [...image.boxes.slice(at + 1), ...image.boxes.slice(0, at)].find((one) => one.status === "open");
+  const later = how !== "open" && [...image.boxes.slice(at + 1), ...image.boxes.slice(0, at)].find((one) => one.status === "open");
   if (later) selected = later.id;
   render();
-  await does("judge", { boxes: { [box.id]: how } });
+  await does("judge", { boxes: { [box.id]: how }, ...chosen() });
 }
+
+// How the image was chosen: judgements in the random order are the sample.
+const chosen = () => ({ mode: app.mode, index: app.index });
+const open = () => image.boxes.filter((one) => one.status === "open");
 
 const change = (id, what) => does("change", { box: id, ...what });
 
@@ -223,6 +237,15 @@ export async function flushImage() {
   await change(id, { corners });
 }
 
+// As the page is left: what is put into the queue at once is sent, now or by the next page.
+export function flushAtEnd() {
+  if (!moving) return;
+  const { id, corners, timer } = moving;
+  clearTimeout(timer);
+  moving = null;
+  act("change", [image.id], { box: id, corners }).catch(app.failed);
+}
+
 // Commands
 
 function step(by) {
@@ -234,13 +257,14 @@ export const imageCommands = {
   right: () => {
     const box = current();
     if (box) return judge(box, "right");
-    const open = image.boxes.filter((one) => one.status === "open");
-    if (open.length) return does("judge", { boxes: Object.fromEntries(open.map((one) => [one.id, "right"])) });
+    const all = Object.fromEntries(open().map((one) => [one.id, "right"]));
+    if (open().length) return does("judge", { boxes: all, ...chosen() });
   },
+  reopen: () => current() && current().status !== "drawn" && judge(current(), "open"),
   reject: () => current() && judge(current(), "wrong"),
   finish: async () => {
     app.log("finish", image.boxes.length);
-    await does("finish", { image: image.id, done: true }, showNext);
+    await does("finish", { image: image.id, done: true, ...chosen() }, showNext);
   },
   draw: (event) => {
     if (!canvas.drawing) canvas.draw(true);
@@ -257,7 +281,12 @@ export const imageCommands = {
     await flushImage();
     const at = seen.indexOf(image.id);
     if (at < seen.length - 1) location.hash = `#/image/${seen[at + 1]}`;
-    else await showNext();
+    else {
+      // seen and not judged: the estimate must know, since these may be the doubtful ones
+      const left = open().map((one) => one.id);
+      if (app.mode === "sample" && left.length) act("judge", [image.id], { boxes: {}, left_open: left, ...chosen() }).catch(app.failed);
+      await showNext();
+    }
   },
   previous: async () => {
     await flushImage();

@@ -11,6 +11,7 @@ export const KEYS = [
   ["grid", MOVING, ["e", "o"], "open the box's image to correct it", "open"],
   ["image", JUDGING, ["a"], "the box is right; without a box, all are", "right"],
   ["image", JUDGING, ["x", "Delete", "Backspace"], "the box is wrong; one that was drawn goes", "reject"],
+  ["image", JUDGING, ["l"], "the box is open again, as it was found", "reopen"],
   ["image", JUDGING, ["Enter"], "all other boxes are right, none is missing: next image", "finish"],
   ["image", EDITING, ["d"], "draw a box; again: one in the middle, for the arrow keys", "draw"],
   ["image", EDITING, ["c"], "change the box's class", "class"],

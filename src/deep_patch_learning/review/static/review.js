@@ -1,10 +1,10 @@
 // The page as a whole: which view and mode is on, what the header says, keys, and the sign of life.
 
-import { begin, call, drained, latest, onSaving, tab, turn } from "./api.js";
+import { begin, call, drained, latest, onReport, onSaving, tab, turn } from "./api.js";
 import { beginGrid, gridCommands, heldByGrid, sayNothing, showGrid } from "./grid.js";
-import { beginImage, flushImage, heldByImage, imageCommands, leaveImage, showImage, showNext } from "./image.js";
+import { beginImage, flushAtEnd, flushImage, forgetNext, heldByImage, imageCommands, leaveImage, showImage, showNext } from "./image.js";
 import { commandOf, helpOf } from "./keys.js";
-import { $, busy, make, percent, say } from "./page.js";
+import { $, busy, make, namesOf, percent, say } from "./page.js";
 
 const PULSE = 8000; // milliseconds between signs of life
 const app = { view: "grid", mode: "sample", index: null, facts: null, names: [], keys: 0, hint, failed, refresh, openImage, log };
@@ -13,9 +13,21 @@ function hint(text) {
   $("hint").textContent = text;
 }
 
+const sentence = (text) => `${text[0].toUpperCase()}${text.slice(1)}`;
+
 function failed(failure) {
-  say(failure.status === 0 ? "The server is away. What you did is kept and sent when it is back." : `${failure.message[0].toUpperCase()}${failure.message.slice(1)}`);
+  if (failure.status === 0) say("The server is away. What you did is kept and sent when it is back.");
+  else if (failure.status === 409) say(`${sentence(namesOf(failure.conflicts))} changed these images meanwhile: they stay as they are now. What you did was not done.`);
+  else say(failure.status >= 500 ? `Not done: ${failure.message}` : sentence(failure.message));
 }
+
+// Of a screen without the images that somebody else changed (`rest`), or of what a tab that was closed left to be sent.
+onReport((failure, rest) => {
+  const who = sentence(namesOf(failure.conflicts)), count = failure.conflicts.length;
+  if (rest) say(`${who} changed ${count} of these images meanwhile: they stay as they are now. The rest is saved.`);
+  else if (count) say(`${who} changed images meanwhile that you had changed in a tab that is closed: they stay as they are now.`);
+  else say(`Something that you did in a tab that is closed was not done: ${failure.message}`);
+});
 
 // The log of a session, for measuring: screens and keys.
 function log(what, number) {
@@ -77,6 +89,9 @@ function showEstimate(facts) {
   if (facts.right) parts.push(share("all classes", facts.right));
   if (!parts.length) parts.push(make("span", { class: "soft" }, "Right boxes: not known yet"));
   $("estimate").replaceChildren(...parts);
+  const known = (one) => (one.right ? [percent(one.right.share), between(one.right)] : ["not known yet", ""]);
+  $("shares-rows").replaceChildren(...facts.classes.map((one) =>
+    make("tr", {}, make("th", { scope: "row" }, one.name), ...known(one).map((text) => make("td", {}, text)))));
 }
 
 function share(name, right) {
@@ -84,7 +99,8 @@ function share(name, right) {
   bar.firstChild.style.left = percent(right.low).replace(" ", "");
   bar.firstChild.style.width = `${100 * (right.high - right.low)}%`;
   bar.lastChild.style.left = `${100 * right.share}%`;
-  const title = `${right.right} of ${right.judged} sampled boxes are right; 95 % interval`;
+  const left = right.left_open ? `, ${right.left_open} more left open` : "";
+  const title = `${right.right} of ${right.judged} sampled boxes are right${left}; 95 % interval`;
   return make("span", { class: "share", title }, `Right, ${name}: `, make("strong", {}, percent(right.share)), ` (${between(right)})`, bar);
 }
 
@@ -99,10 +115,11 @@ function explain(facts) {
       : "Most useful first: likely wrong, and worth most to correct.";
 }
 
-onSaving(({ unsaved, away }) => {
+onSaving(({ unsaved, away, trouble }) => {
   const saved = $("saved");
-  saved.dataset.state = away ? "away" : unsaved ? "saving" : "saved";
-  saved.textContent = away ? `Server away, ${unsaved} not saved` : unsaved ? "Saving…" : "Saved";
+  saved.dataset.state = away || trouble ? "away" : unsaved ? "saving" : "saved";
+  saved.title = trouble ?? "";
+  saved.textContent = away ? `Server away, ${unsaved} not saved` : trouble ? `${unsaved} not saved: ${trouble}` : unsaved ? "Saving…" : "Saved";
 });
 
 // Views
@@ -143,13 +160,18 @@ function classTo(index) {
   app.index = index;
   remember();
   if (app.facts) show(app.facts);
-  app.view === "grid" ? showGrid() : showNext();
+  showOther();
 }
 
 function modeTo(mode) {
   app.mode = mode;
   remember();
   show(app.facts);
+  showOther();
+}
+
+function showOther() {
+  forgetNext();
   app.view === "grid" ? showGrid() : showNext();
 }
 
@@ -213,7 +235,7 @@ addEventListener("keydown", (event) => {
   const own = app.view === "grid" ? gridCommands : imageCommands;
   const command = own[name] ?? commands[name];
   if (!command) return;
-  const onButton = event.target.closest("button, a") && !event.target.closest(".face, .take");
+  const onButton = event.target.closest("button, a, summary") && !event.target.closest(".face, .take");
   if (onButton && (event.key === "Enter" || event.key === " ")) return; // the focused button is meant
   event.preventDefault();
   event.stopImmediatePropagation();
@@ -255,7 +277,8 @@ async function start() {
   addEventListener("hashchange", arrive);
   await arrive();
   setInterval(() => document.visibilityState === "visible" && refresh(), PULSE);
-  document.addEventListener("visibilitychange", () => document.visibilityState === "visible" && refresh());
+  document.addEventListener("visibilitychange", () => (document.visibilityState === "visible" ? refresh() : flushImage()));
+  addEventListener("pagehide", flushAtEnd);
   document.documentElement.dataset.ready = "true";
 }
 
