@@ -8,10 +8,12 @@ What is read may have been changed by others: each JSON file has one schema, a `
 """
 
 import ctypes
+import errno
 import json
 import os
 import re
 import shutil
+import stat
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -94,6 +96,27 @@ def write_whole(path: Path, content: str | bytes) -> None:
     """Write a file, text as UTF-8; an existing file of that name is replaced in one step."""
     with written_whole(path) as part:
         part.write_bytes(content.encode() if isinstance(content, str) else content)
+
+
+def open_lock(path: Path) -> int:
+    """Return the handle of a lock file, which is made where it is not there; what is another kind of file raises `DplError`.
+
+    Nothing is cut off and no link is followed, since somebody else may have put there what stands under this name.
+    """
+    flags = os.O_RDWR | os.O_CREAT | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0)
+    refused = DplError(
+        f"{path}: is no file of its own, wanted one that dpl can lock. Remove it, or give another folder."
+    )
+    try:
+        handle = os.open(path, flags, 0o666)
+    except OSError as error:
+        if error.errno in (errno.ELOOP, errno.EISDIR, errno.ENXIO):
+            raise refused from None
+        raise
+    if not stat.S_ISREG(os.fstat(handle).st_mode):
+        os.close(handle)
+        raise refused
+    return handle
 
 
 def must_be_replaceable(path: Path, mark: bytes, what: str) -> None:

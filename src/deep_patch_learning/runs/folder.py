@@ -2,6 +2,7 @@
 
 import hashlib
 import json
+import os
 import platform
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -13,6 +14,7 @@ from deep_patch_learning.common.atomic_files import (
     UnfitError,
     fitting,
     is_temporary,
+    open_lock,
     parsed,
     read_json,
     sweep,
@@ -339,7 +341,7 @@ def locked_folder(folder: Path) -> Iterator[None]:
     except ImportError:  # not on this system: two trainings in one folder are then the user's to avoid
         yield
         return
-    with (folder / LOCK).open("w") as lock:
+    with os.fdopen(open_lock(folder / LOCK), "r+") as lock:
         try:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except OSError:
@@ -348,7 +350,7 @@ def locked_folder(folder: Path) -> Iterator[None]:
 
 
 def _is_a_lock(path: Path) -> bool:
-    return path.name == LOCK and path.is_file() and not path.stat().st_size
+    return path.name == LOCK and not path.is_symlink() and path.is_file() and not path.stat().st_size
 
 
 def fingerprint(images: TaggedImages) -> str:
