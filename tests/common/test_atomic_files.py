@@ -140,3 +140,11 @@ def test_a_lock_empties_no_file_and_waits_for_no_pipe(kind: str, tmp_path: Path)
 def test_a_lock_that_is_a_folder_is_refused(tmp_path: Path) -> None:
     with pytest.raises(DplError, match="is no file of its own"):
         open_lock(tmp_path)
+
+
+def test_a_pipe_with_the_name_of_a_half_written_file_stays(tmp_path: Path) -> None:
+    pipe, left = tmp_path / ".a.json.1.dpl-part", tmp_path / ".b.json.1.dpl-part"
+    os.mkfifo(pipe)
+    left.touch()
+    sweep(tmp_path)
+    assert list(tmp_path.iterdir()) == [pipe]

@@ -1,12 +1,14 @@
 """Tags and boxes that no program writes: each is a `DataError` of one line that names the place, never anything else."""
 
+import os
 from pathlib import Path
 
 import pytest
 from PIL import Image
 
 from deep_patch_learning.common.errors import DataError
-from deep_patch_learning.data.readers.read import read_tags
+from deep_patch_learning.data.arrow import content_of
+from deep_patch_learning.data.readers.read import named_splits, read_tags
 from deep_patch_learning.data.truth import read_truth
 
 HUNDREDS, THOUSANDS = "1" + "0" * 400, "1" + "0" * 5000
@@ -99,3 +101,30 @@ def test_hostile_annotations(tmp_path: Path, text: str, said: str) -> None:
     assert str(tmp_path / "Annotations" / "a.xml") in told
     assert "\n" not in told
     assert len(told) < 500
+
+
+@pytest.mark.parametrize("name", ["Annotations/a.xml", "ImageSets/Main/x.txt"])
+def test_a_pipe_in_a_voc_folder_is_never_waited_for(tmp_path: Path, name: str) -> None:
+    for folder in ("JPEGImages", "Annotations", "ImageSets/Main"):
+        (tmp_path / folder).mkdir(parents=True)
+    Image.new("RGB", (16, 12)).save(tmp_path / "JPEGImages" / "a.jpg")
+    (tmp_path / "Annotations" / "a.xml").write_text(OBJECT % 9)
+    (tmp_path / name).unlink(missing_ok=True)
+    os.mkfifo(tmp_path / name)
+    with pytest.raises(DataError, match=rf"{name}: this is a pipe or a device"):
+        read_tags(tmp_path)
+    if name.endswith(".txt"):
+        with pytest.raises(DataError, match=rf"{name}: this is a pipe or a device"):
+            named_splits(tmp_path)
+
+
+@pytest.mark.parametrize("name", ["t.csv", "t.jsonl", "t.json"])
+def test_a_pipe_in_place_of_a_list_is_never_waited_for(tmp_path: Path, name: str) -> None:
+    os.mkfifo(tmp_path / name)
+    with pytest.raises(DataError, match="this is a pipe or a device"):
+        read_tags(tmp_path / name)
+
+
+def test_the_image_that_a_row_names_is_no_device() -> None:
+    with pytest.raises(DataError, match="/dev/zero: this is a pipe or a device"):
+        content_of({"bytes": None, "path": "/dev/zero"}, "a row")

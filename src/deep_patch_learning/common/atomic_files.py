@@ -149,8 +149,10 @@ def sweep(folder: Path, name: str | None = None) -> None:
         return
     for entry in list(os.scandir(folder)):
         found = _TEMPORARY.fullmatch(entry.name)
-        if found is None or (name is not None and found["name"] != shortened(name)) or entry.is_symlink():
+        if found is None or (name is not None and found["name"] != shortened(name)):
             continue
+        if not (entry.is_file(follow_symlinks=False) or entry.is_dir(follow_symlinks=False)):
+            continue  # a link or a pipe, which dpl does not make
         left, lost = Path(entry.path), folder / found["name"]
         if not _is_abandoned(left):
             continue
@@ -165,7 +167,7 @@ def sweep(folder: Path, name: str | None = None) -> None:
 def _is_abandoned(path: Path) -> bool:
     """Return whether nobody is writing a temporary file or folder any more."""
     try:
-        handle = os.open(path, os.O_RDONLY)
+        handle = os.open(path, os.O_RDONLY | getattr(os, "O_NONBLOCK", 0))  # which waits for no pipe
     except OSError:  # its writer has just finished, or is another user
         return False
     try:
@@ -234,13 +236,18 @@ def read_json(path: Path, kind: type[Stored], error: type[DplError], fix: str) -
     A file that is not there raises `FileNotFoundError`.
     """
     try:
-        if path.exists() and not path.is_file():
-            raise UnfitError("not a file")
-        if path.stat().st_size > LARGEST:
-            raise UnfitError(f"{path.stat().st_size:,} bytes, of at most {LARGEST:,}")
-        return fitting(parsed(path.read_bytes()), kind)
+        return fitting(parsed(read_content(path)), kind)
     except UnfitError as wrong:
         raise error(f"{path}: is damaged ({wrong}). {fix}") from None
+
+
+def read_content(path: Path, most: int = LARGEST) -> bytes:
+    """Return what a file of our own holds; `UnfitError` for a folder, for a pipe or a device, and for more than `most` bytes."""
+    if path.exists() and not path.is_file():
+        raise UnfitError("not a file")
+    if path.stat().st_size > most:
+        raise UnfitError(f"{path.stat().st_size:,} bytes, of at most {most:,}")
+    return path.read_bytes()
 
 
 def fitting(value: Any, kind: type[Stored], place: str = "") -> Stored:

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from deep_patch_learning.common.errors import DataError, DplError
+from deep_patch_learning.data.images import must_be_regular
 
 ARROW = ".arrow"
 TAGS = ("tags", "labels", "label")  # the columns that hold tags, the first of them that is there
@@ -62,6 +63,7 @@ def image_in_row(file: Path, row: int) -> bytes:
 def content_of(image: Any, place: str) -> bytes:
     """Return the content of an image file from a cell: bytes, a struct with `bytes`, or one with the `path` of a file."""
     if isinstance(image, Mapping) and image.get("bytes") is None and image.get("path"):
+        must_be_regular(Path(image["path"]))
         return Path(image["path"]).read_bytes()
     content = image.get("bytes") if isinstance(image, Mapping) else image
     if not isinstance(content, bytes):

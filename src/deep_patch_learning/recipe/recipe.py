@@ -251,6 +251,8 @@ class Recipe:
     @classmethod
     def load(cls, path: Path) -> "Recipe":
         """Return the recipe stored in a file."""
+        if path.exists() and not path.is_file():
+            raise SettingError(f"{path}: is no file, wanted the settings of a training. Remove it.")
         if path.is_file() and path.stat().st_size > LARGEST:
             raise SettingError(f"{path}: {path.stat().st_size:,} bytes, of at most {LARGEST:,}. It is no recipe.")
         try:

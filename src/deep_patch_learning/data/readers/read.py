@@ -195,5 +195,6 @@ def disjoint_splits(splits: Mapping[str, TaggedImages]) -> dict[str, TaggedImage
 
 def _is_list_of_ids(file: Path) -> bool:
     """Return whether its first line is an image's id alone; in a class's list a state follows."""
+    must_be_regular(file)
     with file.open("rb") as lines:
         return len(lines.readline().split()) == 1

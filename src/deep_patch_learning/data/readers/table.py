@@ -17,11 +17,13 @@ import numpy as np
 
 from deep_patch_learning.common.errors import DataError, did_you_mean, short
 from deep_patch_learning.data.dataset import ABSENT, PRESENT, UNKNOWN, TaggedImages
+from deep_patch_learning.data.images import must_be_regular
 
 
 def read_text(path: Path, wanted: str) -> str:
     """Return the text of a UTF-8 file; an empty one raises `DataError` saying what was `wanted` in it."""
     try:
+        must_be_regular(path)
         raw = path.read_bytes()
     except FileNotFoundError:
         raise DataError(f"{path}: there is no such file. Check the path.") from None
