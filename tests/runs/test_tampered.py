@@ -195,8 +195,8 @@ RECIPES = {
     "filters": (b"[model]\nfilters = 1000000000000", "filters = 1000000000000; it must be at most 65,536"),
     "seed of 30 digits": (b"[machine]\nseed = 1" + b"0" * 30, "each below 2 to the power of 63"),
     "rate of 400 digits": (b"[optimiser]\nlearning_rate = 1" + b"0" * 400, "learning_rate = 1000"),
-    "a million scales": (b"[data]\nscales = [" + b"480," * 100_000 + b"]", "at most 100 numbers"),
-    "a name of a mebibyte": (b"name = '" + b"a" * (1 << 20) + b"'", "bytes, of at most 1,048,576"),
+    "thousands of scales": (b"[data]\nscales = [" + b"480," * 3_000 + b"]", "at most 100 numbers"),
+    "a name of a mebibyte": (b"name = '" + b"a" * (1 << 20) + b"'", "bytes, of at most 16,384"),
 }
 
 

@@ -48,7 +48,7 @@ ELEMENTS: dict[str, type] = {
     if isinstance(field.default, tuple)
 }  # of the settings that are lists
 MOST_ELEMENTS = 100
-LARGEST = 1 << 20  # bytes of a config.toml
+LARGEST = 1 << 14  # bytes of a config.toml, which has some 3,000: the time to parse one may grow with their square
 
 # of earlier versions
 RENAMED = {

@@ -1,5 +1,6 @@
 """Reading tags: one function for every kind of data set. It never reads a box; `data/truth.py` does."""
 
+import os
 from collections.abc import Mapping, Sequence
 from enum import Enum
 from pathlib import Path
@@ -108,6 +109,7 @@ _SHARDS = (".tar", ".parquet")
 def recognise(path: str | Path) -> tuple[Kind, Path]:
     """Return the kind of data set, and where it is: the VOC folder inside a VOCdevkit, else `path` itself."""
     path = Path(path)
+    _must_be_utf8(path)
     try:
         if path.is_dir():
             return _recognise_folder(path)
@@ -124,6 +126,17 @@ def recognise(path: str | Path) -> tuple[Kind, Path]:
     if kind is Kind.COCO and _is_list(path):
         return Kind.LABEL_STUDIO, path
     return kind, path
+
+
+def _must_be_utf8(path: Path) -> None:
+    """Raise `DataError` where the full path is not UTF-8: runs and reviews, which keep it as text, could not be read again."""
+    full = str(path) if "\0" in str(path) else os.path.realpath(path)  # a NUL leads nowhere
+    try:
+        full.encode()
+    except UnicodeEncodeError:
+        raise DataError(
+            f"{full}: the path of a data set must be UTF-8, and this one is not. Rename its folder."
+        ) from None
 
 
 def _is_list(path: Path) -> bool:

@@ -7,6 +7,7 @@ ends here, so splits, duplicates, missing images and unknown classes are handled
 import gc
 import json
 import os
+from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from difflib import get_close_matches
@@ -194,7 +195,7 @@ def to_images(table: TagTable, split: str | None, classes: Sequence[str] | None,
         _refuse_missing(table, [row for row in rows if not is_uri(row.name)] if far else rows)
     known = tuple(table.classes if classes is None else classes)
     if len(set(known)) != len(known):
-        twice = next(name for name in known if known.count(name) > 1)
+        twice = next(name for name, count in Counter(known).items() if count > 1)
         raise DataError(f"classes: '{twice}' is given twice. Name each class once.")
     if not known:
         raise DataError(f"{table.source}: no image has a tag. Give at least one image a tag.")
