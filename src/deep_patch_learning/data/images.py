@@ -195,7 +195,7 @@ def _to_rgb(image: Image.Image) -> Image.Image:
         values.round(out=values)
         return Image.fromarray(values.clip(0, 255, out=values).astype(np.uint8)).convert("RGB")
     if image.mode in ("RGBA", "RGBa", "LA", "PA") or "transparency" in image.info:
-        rgba = image.convert("RGBA")
+        rgba = image if image.mode == "RGBA" else image.convert("RGBA")  # which would copy what may be 480 MB
         white = Image.new("RGB", rgba.size, (255, 255, 255))
         white.paste(rgba, mask=rgba.getchannel("A"))
         return white

@@ -453,8 +453,13 @@ def read_log(path: Path) -> list[dict[str, Any]]:
 
 def append_log(path: Path, entry: Mapping[str, Any]) -> None:
     """Add one line to a log."""
-    with path.open("a", encoding="utf-8") as log:
-        log.write(json.dumps(entry) + "\n")
+    try:
+        with path.open("a", encoding="utf-8") as log:
+            log.write(json.dumps(entry) + "\n")
+    except OSError as error:
+        if error.errno is None or error.filename is not None:
+            raise
+        raise OSError(error.errno, error.strerror, str(path)) from None  # of a full disk Python names no file
 
 
 def cut_log(path: Path, step: int) -> None:
