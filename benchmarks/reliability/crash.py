@@ -376,6 +376,8 @@ def review_killed(trial: Trial, labels: Command) -> Result:
                     return Result(Outcome.TRACEBACK, answer.text)
                 acknowledged.append(action["id"])
                 version += 1
+            if served.has_ended():
+                return Result(Outcome.TRACEBACK, f"it ended before it was killed: {served.said}")
             served.kill(trial.random.choice(SIGNALS))
         status = served.wait(30)
         if status is None:

@@ -20,7 +20,7 @@ from pathlib import Path
 from types import NoneType, UnionType
 from typing import Any, TypeVar, Union, get_args, get_origin, get_type_hints, is_typeddict
 
-from deep_patch_learning.common.errors import DplError, short
+from deep_patch_learning.common.errors import DataError, DplError, short
 
 Stored = TypeVar("Stored")
 LARGEST = 64 << 20  # bytes of a JSON file of our own: more is none, and would fill the memory
@@ -117,6 +117,12 @@ def open_lock(path: Path) -> int:
         os.close(handle)
         raise refused
     return handle
+
+
+def must_be_regular(path: Path) -> None:
+    """Raise `DataError` for a pipe or a device, which would be waited for without end."""
+    if path.exists() and not (path.is_file() or path.is_dir()):
+        raise DataError(f"{path}: this is a pipe or a device, wanted a file. Save its content as a file.")
 
 
 def must_be_replaceable(path: Path, mark: bytes, what: str) -> None:

@@ -10,8 +10,8 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
+from deep_patch_learning.common.atomic_files import must_be_regular
 from deep_patch_learning.common.errors import DataError, DplError, short
-from deep_patch_learning.data.images import must_be_regular
 
 ARROW = ".arrow"
 TAGS = ("tags", "labels", "label")  # the columns that hold tags, the first of them that is there

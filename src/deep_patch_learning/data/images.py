@@ -18,6 +18,7 @@ from typing import BinaryIO, TypeVar
 import numpy as np
 from PIL import Image, UnidentifiedImageError
 
+from deep_patch_learning.common.atomic_files import must_be_regular
 from deep_patch_learning.common.errors import DataError, did_you_mean
 
 Made = TypeVar("Made")
@@ -114,12 +115,6 @@ def opened(source: str | Path | bytes) -> Image.Image:
     if image.format == "TIFF":
         _silence_libtiff()
     return image
-
-
-def must_be_regular(path: Path) -> None:
-    """Raise `DataError` for a pipe or a device, which would be waited for without end."""
-    if path.exists() and not (path.is_file() or path.is_dir()):
-        raise DataError(f"{path}: this is a pipe or a device, wanted a file. Save its content as a file.")
 
 
 def _must_not_be_huge(place: str | Path, image: Image.Image) -> None:

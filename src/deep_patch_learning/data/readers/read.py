@@ -5,9 +5,10 @@ from collections.abc import Mapping, Sequence
 from enum import Enum
 from pathlib import Path
 
+from deep_patch_learning.common.atomic_files import must_be_regular
 from deep_patch_learning.common.errors import DataError
 from deep_patch_learning.data.dataset import TaggedImages
-from deep_patch_learning.data.images import IMAGE_SUFFIXES, must_be_regular
+from deep_patch_learning.data.images import IMAGE_SUFFIXES
 from deep_patch_learning.data.readers.table import TagTable, near_file, to_images
 
 

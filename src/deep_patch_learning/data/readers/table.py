@@ -16,9 +16,9 @@ from typing import Any
 
 import numpy as np
 
+from deep_patch_learning.common.atomic_files import must_be_regular
 from deep_patch_learning.common.errors import DataError, did_you_mean, short
 from deep_patch_learning.data.dataset import ABSENT, PRESENT, UNKNOWN, TaggedImages
-from deep_patch_learning.data.images import must_be_regular
 
 
 def read_text(path: Path, wanted: str) -> str:

@@ -8,8 +8,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from xml.etree import ElementTree
 
+from deep_patch_learning.common.atomic_files import must_be_regular
 from deep_patch_learning.common.errors import DataError, short
-from deep_patch_learning.data.images import IMAGE_SUFFIXES, must_be_regular
+from deep_patch_learning.data.images import IMAGE_SUFFIXES
 from deep_patch_learning.data.readers.table import (
     TagRow,
     TagTable,
