@@ -2,6 +2,7 @@
 
 import errno
 import os
+import resource
 import signal
 import subprocess
 import sys
@@ -27,6 +28,8 @@ DPL = [sys.executable, "-m", "deep_patch_learning"]
         (MemoryError(), "memory is full. Use smaller --scales"),
         (RuntimeError("[enforce fail] DefaultCPUAllocator: not enough memory: you tried"), "memory is full."),
         (RuntimeError("can't start new thread"), "memory is full."),
+        (RuntimeError("[enforce fail] DefaultCPUAllocator: can't allocate memory: you tried"), "memory is full."),
+        (ImportError("libtorch_cuda.so: failed to map segment from shared object"), "memory is full."),
     ],
 )
 def test_an_error_is_one_line_with_the_fix(error: Exception, said: str) -> None:
@@ -86,3 +89,20 @@ def test_a_wrong_word_does_not_reach_the_terminal(words: list[str]) -> None:
     assert "\x1b[31mx" not in done.stderr
     assert "\x1b]" not in done.stderr
     assert "\x07" not in done.stderr
+
+
+@pytest.mark.parametrize("gigabytes", [0.5, 2])
+def test_a_limit_of_memory_ends_a_command_in_one_line(gigabytes: float, small_world: Path, tmp_path: Path) -> None:
+    words = ["predict", str(small_world.parent / "images"), "--out", str(tmp_path / "found"), "--device", "cpu"]
+    limit = int(gigabytes * 2**30)
+    done = subprocess.run(
+        [*DPL, *words],
+        capture_output=True,
+        text=True,
+        check=False,
+        preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_AS, (limit, limit)),
+    )
+    assert "Traceback" not in done.stderr
+    if done.returncode:  # a torch without CUDA may need less
+        assert done.returncode == 2
+        assert done.stderr.splitlines()[-1].startswith("dpl: memory is full.")

@@ -586,7 +586,7 @@ def main() -> None:
         if isinstance(end.__context__, BrokenPipeError):
             _end_at_a_closed_pipe()
         raise
-    except (DplError, OSError, MemoryError, RuntimeError) as error:
+    except (DplError, OSError, MemoryError, RuntimeError, ImportError) as error:
         said = in_one_line(error)
         if said is None:
             raise

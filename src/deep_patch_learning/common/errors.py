@@ -94,6 +94,6 @@ def in_one_line(error: Exception) -> str | None:
         place, why = plain(str(error.filename or _nameless())), error.strerror or plain(str(error))
         full = error.errno in (errno.ENOSPC, errno.EDQUOT)
         return f"{place}: {why}. {'Make room there and repeat.' if full else 'Check the path and its permissions.'}"
-    said = "not enough memory|out of memory|bad_alloc|start new thread"
+    said = "not enough memory|out of memory|bad_alloc|start new thread|allocate memory|failed to map segment"
     out_of_memory = isinstance(error, MemoryError) or re.search(said, str(error))
     return "memory is full. Use smaller --scales, fewer --workers, or a machine with more." if out_of_memory else None
