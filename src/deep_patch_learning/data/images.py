@@ -209,7 +209,7 @@ def _reason(source: Path | bytes, error: Exception) -> str:
         limit = 2 * (Image.MAX_IMAGE_PIXELS or 0)
         return f"the image is larger than {limit:,} pixels. Make it smaller or remove it from the tags."
     if isinstance(error, MemoryError):
-        return "its pixels do not fit the memory, or the file is broken. Make it smaller, or remove it from the tags."
+        return "the image is broken (or its pixels do not fit the memory). Make it smaller, or remove it from the tags."
     if isinstance(error, UnidentifiedImageError):
         with BytesIO(source) if isinstance(source, bytes) else open_image(source) as file:
             start = file.read(16)
