@@ -12,6 +12,7 @@ import signal
 import sqlite3
 import subprocess
 import time
+import zipfile
 from collections.abc import Callable
 from contextlib import closing
 from dataclasses import dataclass
@@ -267,8 +268,12 @@ def predictions_half(folder: Path) -> str:
 
 
 def exported(folder: Path) -> object:
-    """Return the names of what was exported: its archive holds times."""
-    return sorted(path.name for path in folder.iterdir() if path.stat().st_size > 10_000)
+    """Return the names of what was exported, and the sum of each part of its archive, which may hold times."""
+    found = {}
+    for path in folder.rglob("*.pt2"):
+        with zipfile.ZipFile(path) as archive:
+            found[path.name] = sorted((entry.filename, entry.CRC) for entry in archive.infolist())
+    return found
 
 
 def two_at_once(trial: Trial, training: Command) -> Result:
@@ -376,6 +381,8 @@ def review_killed(trial: Trial, labels: Command) -> Result:
                     return Result(Outcome.TRACEBACK, answer.text)
                 acknowledged.append(action["id"])
                 version += 1
+            if served.has_ended():
+                return Result(Outcome.TRACEBACK, f"it ended before it was killed: {served.said}")
             served.kill(trial.random.choice(SIGNALS))
         status = served.wait(30)
         if status is None:

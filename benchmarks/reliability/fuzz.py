@@ -4,6 +4,7 @@ Every input is made from a good one and the trial's `Random`. It is read by the 
 call too, in a process that reads thousands of them; one that crashes or hangs is replaced.
 """
 
+import io
 import json
 import os
 import pickle
@@ -11,6 +12,7 @@ import select
 import sqlite3
 import subprocess
 import sys
+import tarfile
 from collections.abc import Callable
 from contextlib import closing, suppress
 from pathlib import Path
@@ -60,7 +62,7 @@ class Reader:
             return Result(Outcome.LOST_OR_CHANGED, f"wrote to {strange}, started {started}")
         if found["peak"] > MEMORY:
             return Result(Outcome.TRACEBACK, f"took {found['peak'] / 2**30:.1f} GiB of memory; {found['said']}")
-        if found["error"] == "fault":
+        if found["error"] == "fault" or "\n" in found["said"]:
             return Result(Outcome.TRACEBACK, found["said"])
         return Result(Outcome.CLEAN_ERROR if found["error"] else Outcome.SUCCESS, found["said"])
 
@@ -118,6 +120,11 @@ def makers(scratch: Path) -> dict[str, Make]:
     made["label-studio"] = lambda trial: _beside_images(trial, "tasks.json", _json(STUDIO, trial.random))
     made["cvat"] = lambda trial: _beside_images(trial, "annotations.xml", mutate.of_text(CVAT, trial.random))
     made["review-answers"] = _answers
+    shards = _shards(scratch)
+    for suffix in shards:
+        made[suffix] = lambda trial, suffix=suffix: _write(
+            trial, f"a.{suffix}", mutate.of_bytes(shards[suffix], trial.random)
+        )
     saved = _prediction()
     made["predictions"] = lambda trial: _write(trial, "a.json", _json(saved, trial.random))
     stored = _weights(scratch)
@@ -358,6 +365,30 @@ def _images(scratch: Path) -> dict[str, bytes]:
     image.save(scratch / "packed.tif", compression="tiff_lzw")
     found["packed.tif"] = (scratch / "packed.tif").read_bytes()
     return found
+
+
+def _shards(scratch: Path) -> dict[str, bytes]:
+    """Return a tar and a table of two tagged images."""
+    import pyarrow
+    from pyarrow import parquet
+
+    content = io.BytesIO()
+    Image.new("RGB", (12, 10), (90, 20, 200)).save(content, "PNG")
+    files = {"a.png": content.getvalue(), "a.json": b'{"tags": ["dog"], "unknown": ["cat"]}'}
+    files |= {"b.png": content.getvalue(), "b.txt": b"cat;dog"}
+    with tarfile.open(scratch / "good.tar", "w") as tar:
+        for name, part in files.items():
+            member = tarfile.TarInfo(name)
+            member.size = len(part)
+            tar.addfile(member, io.BytesIO(part))
+    columns = {
+        "image": [content.getvalue()] * 2,
+        "name": ["a", "b"],
+        "tags": [["dog"], ["cat"]],
+        "unknown": [["cat"], None],
+    }
+    parquet.write_table(pyarrow.table(columns), scratch / "good.parquet", compression="none")
+    return {suffix: (scratch / f"good.{suffix}").read_bytes() for suffix in ("tar", "parquet")}
 
 
 def _image(images: dict[str, bytes], random: Random) -> tuple[str, bytes]:

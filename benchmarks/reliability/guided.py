@@ -18,6 +18,7 @@ with atheris.instrument_imports(include=["deep_patch_learning"], enable_loader_o
 
     import deep_patch_learning.data.readers.label_studio
     import deep_patch_learning.data.reviewed
+    import deep_patch_learning.data.shards
     import deep_patch_learning.data.truth
     import deep_patch_learning.inference.prediction
     import deep_patch_learning.patches.proposals
@@ -34,6 +35,11 @@ SUFFIX = {
     "predictions": ".json",
     "review-answers": ".jsonl",
     "pickles": ".pkl",
+    "images": ".png",
+    "split-lists": ".txt",
+    "tar": ".tar",
+    "parquet": ".parquet",
+    "weights": ".pth",
 }
 
 
@@ -51,6 +57,7 @@ def main() -> None:
     with tempfile.TemporaryDirectory(prefix="dpl-guided-") as folder:
         path = Path(folder) / f"input{SUFFIX[kind]}"
         (Path(folder) / "a.png").write_bytes(b"")
+        (Path(folder) / "tags.csv").write_text("image,tags\na.png,dog\n")
 
         def one(content: bytes) -> None:
             path.write_bytes(content)

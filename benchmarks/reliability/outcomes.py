@@ -71,9 +71,20 @@ def run(
 
 def judged(status: int, said: str) -> Result:
     """Return what an exit status and the lines on standard error say of a command that nobody interrupted."""
-    if "Traceback (most recent call last)" in said or status < 0 or status > 2:
+    if (
+        "Traceback (most recent call last)" in said
+        or status < 0
+        or status > 2
+        or (status == 2 and not _is_one_line(said))
+    ):
         return Result(Outcome.TRACEBACK, f"exit status {status}\n{said}")
     return Result(Outcome.SUCCESS if status == 0 else Outcome.CLEAN_ERROR, said)
+
+
+def _is_one_line(said: str) -> bool:
+    """Return whether an error is the last line, after notes of the work; typer's own panel about a wrong option counts as one."""
+    lines = [line for line in said.splitlines() if line.strip()]
+    return bool(lines) and (lines[-1].startswith("dpl: ") or any(line.startswith("Usage: ") for line in lines))
 
 
 def write(part: str, counts: Mapping[str, Counter[Outcome]], kills: Mapping[str, int], command: str, seed: int) -> None:

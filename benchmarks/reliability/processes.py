@@ -59,6 +59,10 @@ class Forked:
         """Send it a signal."""
         os.kill(self.pid, number)
 
+    def has_ended(self) -> bool:
+        """Return whether it has come to its end, of which `wait` still says how."""
+        return os.waitid(os.P_PID, self.pid, os.WEXITED | os.WNOHANG | os.WNOWAIT) is not None
+
     def wait(self, seconds: float) -> int | None:
         """Return its exit status, negative where a signal ended it; None where it hung, and was killed."""
         until = time.monotonic() + seconds

@@ -35,6 +35,25 @@ def tags(path: Path) -> None:
     check(path, limit=1, workers=1)
 
 
+def shard(path: Path) -> None:
+    """Read the tags of a shard, its images where they lie, and its samples from start to end."""
+    from deep_patch_learning.data.images import read_image
+    from deep_patch_learning.data.readers.read import read_tags
+    from deep_patch_learning.data.shards import samples_of
+
+    last: Exception | None = None
+    try:
+        for image in read_tags(path).paths[:4]:
+            read_image(image)
+    except CLEAN as error:
+        last = error
+    with path.open("rb") as file:
+        for _ in samples_of(file, str(path)):
+            pass
+    if last is not None:
+        raise last
+
+
 def split_list(path: Path) -> None:
     """Read the images that a list names, of the data set beside it."""
     from deep_patch_learning.data.readers.read import read_tags
@@ -155,4 +174,6 @@ TARGETS: dict[str, Callable[[Path], None]] = {
     "label-studio": tags,
     "cvat": tags,
     "review-answers": review_answers,
+    "tar": shard,
+    "parquet": shard,
 }

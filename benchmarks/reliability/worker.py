@@ -61,13 +61,15 @@ def answer(kind: str, path: Path, watch: Watch) -> dict[str, Any]:
     """Return what came of reading one input."""
     from targets import CLEAN, TARGETS
 
+    from deep_patch_learning.common.errors import in_one_line
+
     watch.writes.clear()
     watch.started.clear()
     error, said = "", ""
     try:
         TARGETS[kind](path)
     except CLEAN as found:
-        said = str(found)
+        said = in_one_line(found) or traceback.format_exc()[-3000:]
         error = "clean"
     except BaseException:
         error, said = "fault", traceback.format_exc()[-3000:]

@@ -130,3 +130,11 @@ def test_odd_names_end_nothing_and_reach_no_terminal(folder: Path, small_run: Pa
     assert len(done.stdout.splitlines()) == 6
     saved = [Prediction.load(file) for file in (tmp_path / "o").iterdir()]
     assert {os.fsencode(one.source.name) for one in saved} == set(names)
+
+
+def test_a_link_that_leads_to_itself_is_no_prediction(folder: Path, tmp_path: Path) -> None:
+    out = tmp_path / "found"
+    out.mkdir()
+    (out / "a.json").symlink_to("a.json")
+    with pytest.raises(DataError, match=r"a\.json: is there and was not written by dpl predict"):
+        Outputs(out, [folder / "a.jpg"], draw=False)

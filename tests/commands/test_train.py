@@ -1,5 +1,7 @@
 """`dpl.train`: the same run as the command's, a recipe that follows the machine, and errors before any work."""
 
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -155,3 +157,12 @@ def test_check_says_that_training_stops_where_no_image_can_be_read(tmp_path: Pat
     assert consequence(check(listing)) == "dpl train stops at once: none of the images can be read."
     with pytest.raises(DataError, match="none of the images can be read"):
         train(listing, tmp_path / "run", recipe="world", device="cpu", steps=1)
+
+
+def test_more_devices_than_there_are_end_in_one_line(small_world: Path, tmp_path: Path) -> None:
+    words = ["train", str(small_world), "--out", str(tmp_path / "run"), "--device", "cpu", "--devices", "99999"]
+    command = [sys.executable, "-m", "deep_patch_learning", *words]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert done.returncode == 2
+    assert done.stderr.splitlines()[-1].startswith("dpl: --devices 99999: this machine has cores for ")
+    assert not (tmp_path / "run").exists()

@@ -8,7 +8,11 @@ from pathlib import Path
 
 import pytest
 
-from deep_patch_learning.common.atomic_files import sweep, write_whole, written_afresh, written_whole
+from deep_patch_learning.cluster.folder import PartsFolder
+from deep_patch_learning.common.atomic_files import open_lock, sweep, write_whole, written_afresh, written_whole
+from deep_patch_learning.common.errors import DplError
+from deep_patch_learning.data.fetch import _held
+from deep_patch_learning.runs.folder import locked_folder
 
 
 @pytest.mark.parametrize("content", ["täglich\n", b"\x00\xff"])
@@ -101,3 +105,46 @@ def test_what_was_left_of_a_file_is_removed_when_it_is_written_again(tmp_path: P
     assert (tmp_path / "a.txt").read_text() == "whole"
     (other,) = set(tmp_path.iterdir()) - {tmp_path / "a.txt"}
     assert other.name.startswith(".b.txt.")  # of another file, which its own writer may still be about to take over
+
+
+LOCKED = {
+    "run": (locked_folder, ".lock"),
+    "parts": (lambda folder: PartsFolder(folder).locked(), ".lock"),
+    "fetch": (_held, "lock"),
+}
+
+
+@pytest.mark.parametrize("kind", LOCKED)
+def test_a_lock_empties_no_file_and_waits_for_no_pipe(kind: str, tmp_path: Path) -> None:
+    held, name = LOCKED[kind]
+    mine, folder = tmp_path / "mine.txt", tmp_path / "folder"
+    mine.write_text("mine")
+    folder.mkdir()
+
+    def refused() -> None:
+        with pytest.raises(DplError, match=rf"{name}: is no file of its own"), held(folder):
+            pass
+        (folder / name).unlink()
+
+    (folder / name).symlink_to(mine)
+    refused()
+    os.mkfifo(folder / name)
+    refused()
+    assert mine.read_text() == "mine"
+    (folder / name).write_text("mine")
+    with held(folder):
+        pass
+    assert (folder / name).read_text() == "mine"
+
+
+def test_a_lock_that_is_a_folder_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(DplError, match="is no file of its own"):
+        open_lock(tmp_path)
+
+
+def test_a_pipe_with_the_name_of_a_half_written_file_stays(tmp_path: Path) -> None:
+    pipe, left = tmp_path / ".a.json.1.dpl-part", tmp_path / ".b.json.1.dpl-part"
+    os.mkfifo(pipe)
+    left.touch()
+    sweep(tmp_path)
+    assert list(tmp_path.iterdir()) == [pipe]

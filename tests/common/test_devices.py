@@ -218,3 +218,15 @@ def test_more_devices_than_there_are_start_nothing() -> None:
     devices.check_device_count(2, "cpu")
     with pytest.raises(SettingError, match="--devices 99999: this machine has cores for"):
         devices.check_device_count(99_999, "cpu")
+
+
+@pytest.mark.parametrize("kind", ["link", "file"])
+def test_a_name_that_somebody_took_is_not_used(kind: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    taken = tmp_path / f"dpl-{os.getuid()}"
+    taken.touch() if kind == "file" else taken.symlink_to(tmp_path / "nowhere")
+    monkeypatch.setattr(devices, "_may_be_written", lambda folder: False)
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    folder = devices.user_folder()
+    assert folder.is_dir()
+    assert folder.parent == tmp_path
+    assert folder != taken

@@ -1,12 +1,16 @@
 """Tags and boxes that no program writes: each is a `DataError` of one line that names the place, never anything else."""
 
+import json
+import os
 from pathlib import Path
 
 import pytest
 from PIL import Image
 
+from deep_patch_learning.commands.check import check
 from deep_patch_learning.common.errors import DataError
-from deep_patch_learning.data.readers.read import read_tags
+from deep_patch_learning.data.arrow import content_of
+from deep_patch_learning.data.readers.read import named_splits, read_tags
 from deep_patch_learning.data.truth import read_truth
 
 HUNDREDS, THOUSANDS = "1" + "0" * 400, "1" + "0" * 5000
@@ -99,3 +103,69 @@ def test_hostile_annotations(tmp_path: Path, text: str, said: str) -> None:
     assert str(tmp_path / "Annotations" / "a.xml") in told
     assert "\n" not in told
     assert len(told) < 500
+
+
+@pytest.mark.parametrize("name", ["Annotations/a.xml", "ImageSets/Main/x.txt"])
+def test_a_pipe_in_a_voc_folder_is_never_waited_for(tmp_path: Path, name: str) -> None:
+    for folder in ("JPEGImages", "Annotations", "ImageSets/Main"):
+        (tmp_path / folder).mkdir(parents=True)
+    Image.new("RGB", (16, 12)).save(tmp_path / "JPEGImages" / "a.jpg")
+    (tmp_path / "Annotations" / "a.xml").write_text(OBJECT % 9)
+    (tmp_path / name).unlink(missing_ok=True)
+    os.mkfifo(tmp_path / name)
+    with pytest.raises(DataError, match=rf"{name}: this is a pipe or a device"):
+        read_tags(tmp_path)
+    if name.endswith(".txt"):
+        with pytest.raises(DataError, match=rf"{name}: this is a pipe or a device"):
+            named_splits(tmp_path)
+
+
+@pytest.mark.parametrize("name", ["t.csv", "t.jsonl", "t.json"])
+def test_a_pipe_in_place_of_a_list_is_never_waited_for(tmp_path: Path, name: str) -> None:
+    os.mkfifo(tmp_path / name)
+    with pytest.raises(DataError, match="this is a pipe or a device"):
+        read_tags(tmp_path / name)
+
+
+def test_the_image_that_a_row_names_is_no_device() -> None:
+    with pytest.raises(DataError, match="/dev/zero: this is a pipe or a device"):
+        content_of({"bytes": None, "path": "/dev/zero"}, "a row")
+
+
+def test_a_folder_that_is_not_utf8_is_refused_before_any_work(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    folder = tmp_path / os.fsdecode(b"caf\xe9")
+    for name in ("cat", "dog"):
+        (folder / name).mkdir(parents=True)
+        Image.new("RGB", (16, 12)).save(folder / name / "a.png")
+    (tmp_path / "link").symlink_to(folder)
+    monkeypatch.chdir(folder)
+    for place in (folder, Path("../link"), Path()):
+        with pytest.raises(DataError, match=r"must be UTF-8, and this one is not. Rename its folder"):
+            read_tags(place)
+
+
+MANY = 100_000  # compared with each other they take hours
+
+
+def test_many_classes_of_one_name_are_not_compared_with_each_other(tmp_path: Path) -> None:
+    Image.new("RGB", (16, 12)).save(tmp_path / "a.jpg")
+    names = [*map(str, range(MANY)), "dog", "dog"]
+    categories = [{"id": number, "name": name} for number, name in enumerate(names)]
+    images = [{"id": 1, "file_name": "a.jpg"}]
+    path = tmp_path / "t.json"
+    path.write_text(json.dumps({"images": images, "annotations": [], "categories": categories}))
+    with pytest.raises(DataError, match="two categories are named 'dog'"):
+        read_tags(path)
+    (tmp_path / "t.csv").write_text("image,tags\na.jpg,dog\n")
+    with pytest.raises(DataError, match="'dog' is given twice"):
+        read_tags(tmp_path / "t.csv", classes=names)
+
+
+def test_more_splits_than_are_compared(tmp_path: Path) -> None:
+    rows = ["image,tags,split"]
+    for number in range(101):
+        rows.append(f"{number}.jpg,dog,{number}")
+        Image.new("RGB", (16, 12)).save(tmp_path / f"{number}.jpg")
+    (tmp_path / "t.csv").write_text("\n".join(rows))
+    with pytest.raises(DataError, match=r"names 101 splits, of which at most 100 are compared. Give --against"):
+        check(tmp_path / "t.csv")

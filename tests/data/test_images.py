@@ -10,7 +10,7 @@ from PIL import Image
 
 from deep_patch_learning.common.errors import DataError
 from deep_patch_learning.data import images
-from deep_patch_learning.data.images import IMAGE_SUFFIXES, image_size, problem, read_image
+from deep_patch_learning.data.images import IMAGE_SUFFIXES, image_size, pixels_of, problem, read_image
 from deep_patch_learning.data.readers.read import recognise
 from deep_patch_learning.patches.cache import PatchCache
 from deep_patch_learning.patches.generator import generator
@@ -299,3 +299,12 @@ def test_what_libtiff_says_does_not_reach_the_terminal(tmp_path: Path, capfd: py
     path.write_bytes(content)
     problem(path)
     assert capfd.readouterr().err == ""
+
+
+def test_transparent_pixels_are_composited_without_another_copy(monkeypatch: pytest.MonkeyPatch) -> None:
+    image = Image.new("RGBA", (3, 2), (10, 20, 30, 0))
+    image.getexif()[0x0112] = 6
+    monkeypatch.setattr(Image.Image, "convert", None)  # which copies, also where the mode is the same
+    found = pixels_of(image)
+    assert found.shape == (3, 2, 3)
+    assert (found == 255).all()

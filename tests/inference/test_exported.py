@@ -399,3 +399,68 @@ def test_a_signal_while_the_network_is_traced(
 
 def test_recipes_go_through_the_file(files: list[Path], small_recipe: Recipe) -> None:
     assert Recipe.from_toml(about_of(files[0])["recipe"]).model.heads == small_recipe.model.heads
+
+
+def with_metadata(file: Path, out: Path, **changed: str) -> Path:
+    """Write an ONNX file that says other things about itself."""
+    made = onnx.load(file)
+    about = {entry.key: entry.value for entry in made.metadata_props} | changed
+    del made.metadata_props[:]
+    for key, value in about.items():
+        made.metadata_props.add(key=key, value=value)
+    onnx.save(made, out)
+    return out
+
+
+NESTED = "[" * 100_000
+METADATA = {
+    "settings that are a number": {"settings": "5"},
+    "nested settings": {"settings": NESTED},
+    "scales that are a text": {"settings": '{"scales": "480", "box_selection": {}}'},
+    "flips that are a text": {"settings": '{"scales": [480], "box_selection": {}, "flips": "no"}'},
+    "box selection that is a list": {"settings": '{"scales": [480], "box_selection": []}'},
+    "settings that are not known": {"settings": '{"scales": [480], "box_selection": {}, "other": 1}'},
+    "no scale": {"settings": '{"scales": [], "box_selection": {}}'},
+    "nested classes": {"classes": NESTED},
+    "classes of two types": {"classes": '["a", 5]'},
+    "a class twice": {"classes": '["a", "a"]'},
+    "no class": {"classes": "[]"},
+    "half of a character": {"classes": '["\\ud800"]'},
+    "heads that are numbers": {"heads": "[1]"},
+    "heads that are not known": {"heads": '["x"]'},
+    "no heads": {"heads": "[]"},
+    "calibration that is a list": {"calibration": '{"format": "deep_patch_learning.calibration/1", "classes": []}'},
+    "nested calibration": {"calibration": NESTED},
+    "calibration that is a number": {"calibration": "5"},
+    "a recipe that is none": {"recipe": "a = 1"},
+    "a nested recipe": {"recipe": "a = " + NESTED},
+}
+
+
+@pytest.mark.parametrize("changed", METADATA.values(), ids=METADATA)
+def test_metadata_that_no_export_writes_is_one_line(files: list[Path], tmp_path: Path, changed: dict[str, str]) -> None:
+    path = with_metadata(files[0], tmp_path / "a.onnx", **changed)
+    with pytest.raises(RunError, match=r"a\.onnx: what it says about itself is broken") as caught:
+        dpl.load(path)
+    assert "\n" not in str(caught.value)
+    assert len(str(caught.value)) < 700
+
+
+def test_a_graph_of_another_program_is_one_line(files: list[Path], tmp_path: Path) -> None:
+    made = onnx.load(files[0])
+    about = {entry.key: entry.value for entry in made.metadata_props}
+    kinds = (("image", onnx.TensorProto.UINT8, 3), ("patches", onnx.TensorProto.FLOAT, 2))
+    inputs = [onnx.helper.make_tensor_value_info(name, kind, [None] * rank) for name, kind, rank in kinds]
+    names = ("head_scores", "patch_scores", "boxes")
+    outputs = [onnx.helper.make_tensor_value_info(name, onnx.TensorProto.FLOAT, [None, None]) for name in names]
+    nodes = [onnx.helper.make_node("Identity", ["patches"], [name]) for name in names]
+    image = ImageInput("a", np.zeros((60, 80, 3), np.uint8), np.array([[0, 0, 80, 60], [5, 5, 40, 40], [0, 9, 9, 30]]))
+    for given, said in ((inputs[1:], "its graph makes"), (inputs, "its graph gives scores of shapes")):
+        graph = onnx.helper.make_graph(nodes, "other", given, outputs)
+        onnx.save(
+            onnx.helper.make_model(graph, opset_imports=[onnx.helper.make_opsetid("", 18)], ir_version=9),
+            tmp_path / "b",
+        )
+        path = with_metadata(tmp_path / "b", tmp_path / "a.onnx", **about)
+        with pytest.raises(RunError, match=rf"a\.onnx: .*{said}"):
+            list(dpl.load(path).predict_images([image]))

@@ -23,7 +23,7 @@ from deep_patch_learning.common.errors import SettingError
 from deep_patch_learning.inference.calibration import Calibration
 from deep_patch_learning.labels.label_studio import config
 from deep_patch_learning.labels.studio_server import LARGEST_BODY, MOST_TASKS, Backend, backend_app
-from deep_patch_learning.labels.studio_tasks import RequestError, page_of
+from deep_patch_learning.labels.studio_tasks import RequestError, _below, page_of
 
 PAGE = """<View>
   <Image name="photo" value="$picture"/>
@@ -204,6 +204,30 @@ def test_requests_that_are_no_requests(client: httpx.Client) -> None:
     assert many.status_code == 400
     assert str(MOST_TASKS) in many.json()["error"]
     assert client.get("/docs").status_code == 404
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        '{"tasks": [{"data": {"picture": "\\ud800"}}], "label_config": "%s"}',
+        '{"tasks": [], "label_config": "\\ud800"}',
+        '{"tasks": [{"data": {"picture": "/data/local-files/?d=\\udc80"}}], "label_config": "%s"}',
+        '{"tasks": [{"data": {"picture": "/data/local-files/?d=loop.jpg"}}], "label_config": "%s", "\\udfff": 1}',
+    ],
+)
+def test_half_of_a_character_is_refused(client: httpx.Client, body: str) -> None:
+    page = PAGE.replace("\n", " ").replace('"', '\\"')
+    for path in ("/predict", "/setup", "/webhook"):
+        content = body.replace("%s", page).encode()
+        found = client.post(path, content=content, headers={"content-type": "application/json"})
+        assert found.status_code == 400
+        assert found.json()["error"] == "the request is no JSON that can be read."
+
+
+def test_a_link_that_leads_to_itself_is_no_image(tmp_path: Path) -> None:
+    (tmp_path / "loop.jpg").symlink_to("loop.jpg")
+    with pytest.raises(RequestError, match=r"there is no image 'loop\.jpg'"):
+        _below(tmp_path, "loop.jpg")
 
 
 def test_a_request_that_is_too_long_is_refused_before_it_is_read(client: httpx.Client) -> None:

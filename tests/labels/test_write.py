@@ -333,3 +333,13 @@ def test_images_in_shards_are_refused_before_the_first_prediction_where_links_ar
     else:
         with pytest.raises(DataError, match=r"lies in a shard.*Use --format parquet"):
             target.check(images=images)
+
+
+def test_a_folder_that_leads_to_itself_is_refused_before_predictions(odd: tuple, tmp_path: Path) -> None:
+    (tmp_path / "loop").symlink_to("loop")
+    with pytest.raises(DataError, match="loop: is a link that leads to itself"):
+        LabelTarget(tmp_path / "loop", "coco").check()
+    (tmp_path / "link").symlink_to(tmp_path / "out")  # which is not there yet
+    LabelTarget(tmp_path / "link", "coco").check()
+    write_labels(odd[1], odd[0], LabelTarget(tmp_path / "link", "coco"))
+    assert (tmp_path / "out" / MANIFEST).is_file()

@@ -15,6 +15,7 @@ from deep_patch_learning.recipe.choose import (
     in_words,
     samples_for,
     samples_for_best,
+    seed_numbers,
     steps_for,
 )
 from deep_patch_learning.recipe.presets import best, modern
@@ -105,3 +106,13 @@ def test_a_run_that_was_begun_keeps_its_steps(tmp_path: Path, small_prepared: Pr
     run.check(recipe)
     assert recipe.optimiser.steps == 123
     assert said == ""
+
+
+@pytest.mark.parametrize("text", ["\u00b2", "\u0663", "1,\u00b2", "9" * 5000, "9" * 19, "", "-1", "0,,1"])
+def test_seeds_that_are_no_numbers(text: str) -> None:
+    with pytest.raises(SettingError, match="wanted whole numbers with commas"):
+        seed_numbers(text)
+
+
+def test_seeds_are_kept_once() -> None:
+    assert seed_numbers("3, 0,3,007") == (3, 0, 7)

@@ -3,6 +3,8 @@
 import json
 from pathlib import Path
 
+import pytest
+
 from deep_patch_learning.refinement.pseudo_boxes import waiting
 from deep_patch_learning.runs.folder import RunFolder, training_time
 
@@ -36,3 +38,11 @@ def test_pseudo_boxes_of_an_earlier_version_are_found(tmp_path: Path) -> None:
     (run.folder / "given_boxes.jsonl").touch()
     (tmp_path / "run-given-boxes.jsonl").touch()
     assert (run.pseudo_boxes.name, waiting(run.folder).name) == ("given_boxes.jsonl", "run-given-boxes.jsonl")
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="needs /dev/full")
+def test_a_full_disk_names_the_log(tmp_path: Path) -> None:
+    run = RunFolder(tmp_path)
+    run.log.symlink_to("/dev/full")
+    with pytest.raises(OSError, match=r"No space left on device.*log\.jsonl"):
+        run.append_log({"step": 1})

@@ -1,6 +1,7 @@
 """Run folders that somebody changed: every file has one schema, and what does not fit it is one line that names the file."""
 
 import json
+import os
 import shutil
 from collections.abc import Callable
 from pathlib import Path
@@ -19,7 +20,7 @@ from deep_patch_learning.inference.loading import load
 from deep_patch_learning.recipe.recipe import Recipe
 from deep_patch_learning.refinement.pseudo_boxes import read_pseudo_boxes, source_of
 from deep_patch_learning.runs.checkpoint import read_checkpoint, restore_optimiser, step_of
-from deep_patch_learning.runs.folder import RunFolder
+from deep_patch_learning.runs.folder import LARGEST_LOG, RunFolder
 from deep_patch_learning.runs.stages import read_record
 from deep_patch_learning.training.early_stopping import read_measurements
 
@@ -182,7 +183,7 @@ def test_damaged_pseudo_boxes(tmp_path: Path, content: bytes) -> None:
 
 RECIPES = {
     "not UTF-8": (b"name = '\xff'", "byte 8 is not UTF-8"),
-    "nested": (b"a = " + b"[" * 100_000, "nested too deep"),
+    "nested": (b"a = " + b"[" * 10_000, "nested too deep"),
     "thousands of digits": (f"[data]\nscales = [{THOUSANDS}]".encode(), "thousands of digits"),
     "texts as scales": (b'[data]\nscales = ["a"]', "scales = ('a',) should be a list of int, such as [480"),
     "lists as scales": (b"[data]\nscales = [[480]]", "scales = ([480],) should be a list of int"),
@@ -194,8 +195,8 @@ RECIPES = {
     "filters": (b"[model]\nfilters = 1000000000000", "filters = 1000000000000; it must be at most 65,536"),
     "seed of 30 digits": (b"[machine]\nseed = 1" + b"0" * 30, "each below 2 to the power of 63"),
     "rate of 400 digits": (b"[optimiser]\nlearning_rate = 1" + b"0" * 400, "learning_rate = 1000"),
-    "a million scales": (b"[data]\nscales = [" + b"480," * 100_000 + b"]", "at most 100 numbers"),
-    "a name of a mebibyte": (b"name = '" + b"a" * (1 << 20) + b"'", "bytes, of at most 1,048,576"),
+    "thousands of scales": (b"[data]\nscales = [" + b"480," * 3_000 + b"]", "at most 100 numbers"),
+    "a name of a mebibyte": (b"name = '" + b"a" * (1 << 20) + b"'", "bytes, of at most 16,384"),
 }
 
 
@@ -272,3 +273,69 @@ def test_the_files_of_a_real_run_fit_their_schemas(small_run: Path, small_world:
     assert "torch" in run.read_versions()
     assert run.read_log()[-1]["step"] == 12
     assert step_of(run.checkpoint) == 12
+
+
+def of_pipe(folder: Path, name: str) -> RunFolder:
+    """Return a run in which one file is a pipe, which nobody writes to."""
+    run = run_with(folder, "versions.json", b"{}")
+    path = folder / name
+    path.parent.mkdir(exist_ok=True)
+    path.unlink(missing_ok=True)
+    os.mkfifo(path)
+    return run
+
+
+PIPES = [
+    "config.toml",
+    "weights.safetensors",
+    "log.jsonl",
+    "reviewed.jsonl",
+    "pseudo_boxes.jsonl",
+    "stages/config.toml",
+    "run.json",
+]
+
+
+@pytest.mark.parametrize("name", PIPES)
+def test_a_pipe_in_place_of_a_file_is_never_waited_for(tmp_path: Path, name: str) -> None:
+    run = of_pipe(tmp_path / "run", name)
+    for read in (run.must_exist, run.must_be_free_or_a_run, lambda: load(run.folder, "cpu")):
+        with pytest.raises(RunError, match=r"is no file, and has the name of one of a run") as caught:
+            read()
+        one_line(caught, run.folder / name)
+
+
+READ_ALONE: dict[str, Callable[[RunFolder], Any]] = {
+    "weights.safetensors": lambda run: read_checkpoint(run.weights),
+    "checkpoint.safetensors": lambda run: step_of(run.checkpoint),
+    "log.jsonl": lambda run: run.read_log(),
+    "reviewed.jsonl": lambda run: run.must_have_reviewed(""),
+    "pseudo_boxes.jsonl": lambda run: read_pseudo_boxes(run.pseudo_boxes, ["a"], ["cat"]),
+    "stages/config.toml": lambda run: run.begun_with(),
+}
+
+
+@pytest.mark.parametrize("name", READ_ALONE)
+def test_a_pipe_is_refused_by_each_reader(tmp_path: Path, name: str) -> None:
+    run = of_pipe(tmp_path / "run", name)
+    with pytest.raises(DplError, match=r"is damaged|is no file") as caught:
+        READ_ALONE[name](run)
+    one_line(caught, run.folder / name)
+
+
+def test_a_log_without_end_is_refused(tmp_path: Path) -> None:
+    run = run_with(tmp_path / "run", "log.jsonl", b"")
+    os.truncate(run.log, LARGEST_LOG + 1)
+    with pytest.raises(RunError, match=r"is damaged \(268,435,457 bytes, of at most"):
+        run.read_log()
+    run.log.unlink()
+    run.log.symlink_to("/dev/zero")
+    with pytest.raises(RunError, match="not a file"):
+        run.read_log()
+
+
+def test_reviews_that_are_no_text_are_one_line(tmp_path: Path) -> None:
+    run = run_with(tmp_path / "run", "reviewed.jsonl", b'{"image": "\xff"}')
+    with pytest.raises(RunError, match=r"is damaged \(byte 11 is not UTF-8\)") as caught:
+        run.must_have_reviewed("")
+    one_line(caught, run.reviewed)

@@ -10,7 +10,7 @@ import tempfile
 import warnings
 from contextlib import suppress
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, NoReturn
 
 import typer
 from typer.core import TyperGroup
@@ -81,18 +81,41 @@ class Commands(TyperGroup):
         except KeyboardInterrupt:
             print(STOPPED, file=sys.stderr)
             raise
-        except BrokenPipeError:  # such as `dpl predict photos | head`: end as other programs do
-            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # nothing is left to be flushed
-            sys.exit(128 + signal.SIGPIPE)
+        except BrokenPipeError:  # such as `dpl predict photos | head`
+            _end_at_a_closed_pipe()
 
     def _invoke(self, ctx: Any) -> Any:
         try:
             return super().invoke(ctx)
         except typer.Exit:
             raise
-        except Exception:
+        except Exception as error:
             raise_what_ended()
+            _say_plainly(error)
             raise
+
+    def make_context(self, *arguments: Any, **options: Any) -> Any:
+        """Return the context of a command line; what is wrong with it holds nothing that a terminal would obey."""
+        try:
+            return super().make_context(*arguments, **options)
+        except Exception as error:
+            _say_plainly(error)
+            raise
+
+
+def _say_plainly(error: Exception) -> None:
+    """Take control characters out of the message of typer's own errors, which is printed as it is."""
+    message = getattr(error, "message", None)
+    if isinstance(message, str):
+        from deep_patch_learning.common.progress import plain
+
+        error.message = plain(message)  # type: ignore[attr-defined]
+
+
+def _end_at_a_closed_pipe() -> NoReturn:
+    """End as other programs do whose reader has gone away."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # nothing is left to be flushed
+    sys.exit(128 + signal.SIGPIPE)
 
 
 app = typer.Typer(
@@ -559,7 +582,11 @@ def main() -> None:
     except Ended:
         print(STOPPED, file=sys.stderr)
         raise
-    except (DplError, OSError, MemoryError, RuntimeError) as error:
+    except SystemExit as end:  # --help and --version print before a command runs: typer and rich then end with status 1
+        if isinstance(end.__context__, BrokenPipeError):
+            _end_at_a_closed_pipe()
+        raise
+    except (DplError, OSError, MemoryError, RuntimeError, ImportError) as error:
         said = in_one_line(error)
         if said is None:
             raise

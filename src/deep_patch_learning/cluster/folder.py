@@ -8,12 +8,13 @@ OUT/index.json             the parts and the totals, written last
 """
 
 import json
+import os
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, TypedDict
 
-from deep_patch_learning.common.atomic_files import read_json, sweep, write_whole, written_whole
+from deep_patch_learning.common.atomic_files import open_lock, read_json, sweep, write_whole, written_whole
 from deep_patch_learning.common.errors import DataError, RunError
 from deep_patch_learning.patches.cache_files import NO_LOCKS
 
@@ -95,7 +96,7 @@ class PartsFolder:
         except ImportError:  # not on this system
             yield
             return
-        with (self.folder / ".lock").open("w") as lock:
+        with os.fdopen(open_lock(self.folder / ".lock"), "r+") as lock:
             try:
                 fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
             except BlockingIOError:

@@ -18,6 +18,7 @@ from deep_patch_learning.data.readers.read import disjoint_splits, named_splits,
 from deep_patch_learning.data.truth import TrueBoxes, read_truth
 
 _DATA_SUFFIXES = (".json", ".csv", ".jsonl", ".ndjson", ".xml", ".tar", ".parquet")
+MOST_SPLITS = 100
 
 
 def check(
@@ -51,7 +52,12 @@ def check(
 
 def _named(data: Path, images: TaggedImages, split: str | None) -> dict[str, TaggedImages]:
     """Return the splits that the data names, without those that hold others; with `split`, those beside `images`."""
-    named = {name: read_tags(data, name, images.classes) for name in named_splits(data)}
+    names = named_splits(data)
+    if len(names) > MOST_SPLITS:  # the data is read for each, and every two are compared
+        raise DataError(
+            f"{data}: names {len(names):,} splits, of which at most {MOST_SPLITS} are compared. Give --against."
+        )
+    named = {name: read_tags(data, name, images.classes) for name in names}
     if split is None:
         return disjoint_splits(named)
     mine = set(images.paths)

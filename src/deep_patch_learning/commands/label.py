@@ -1,5 +1,6 @@
 """`dpl label`: tags and a model -> a folder of labels, and a table of what was written."""
 
+import os
 from pathlib import Path
 from typing import Any, TypedDict, Unpack
 
@@ -142,7 +143,7 @@ def _from_root(model: Any) -> Any:
 
 
 def _refuse_inside(data: str | Path, out: Path) -> None:
-    if Path(data).is_dir() and out.resolve().is_relative_to(Path(data).resolve()):
+    if Path(data).is_dir() and Path(os.path.realpath(out)).is_relative_to(os.path.realpath(data)):
         raise DataError(f"{out}: lies in the data set {data}. Give a folder outside it with --out.")
 
 

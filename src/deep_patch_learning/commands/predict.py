@@ -89,10 +89,10 @@ class Outputs:
             ) from None
         sweep(folder)
         self.stems = _stems(files)
-        inputs = {file.resolve() for file in files}
+        inputs = {os.path.realpath(file) for file in files}
         for stem in self.stems:
             for path in (folder / f"{stem}.json", folder / f"{stem}.png")[: 2 if draw else 1]:
-                if path.resolve() in inputs:
+                if os.path.realpath(path) in inputs:
                     raise DataError(f"{path}: is one of the images and would be written over. Give another --out.")
                 if os.path.lexists(path) and not _is_ours(path):
                     raise DataError(f"{path}: is there and was not written by dpl predict. Give another --out.")

@@ -1,5 +1,6 @@
 """`dpl report`: one HTML page about a run, measured on held-out images where there are any."""
 
+import os
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Unpack
@@ -43,7 +44,9 @@ def report(
     folder.must_exist()
     page_of_run = folder.folder / "report.html"
     written = Path(out) if out else page_of_run
-    if written.resolve() != page_of_run.resolve():  # what is in a run folder is ours, also of earlier versions
+    if os.path.realpath(written) != os.path.realpath(
+        page_of_run
+    ):  # what is in a run folder is ours, also of earlier versions
         must_be_replaceable(written, MARK, "report")
     model = load(run, work.get("device", "auto"))
     right = _right(folder, reviewed, model.classes)

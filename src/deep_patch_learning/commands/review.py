@@ -1,5 +1,6 @@
 """`dpl review`: boxes of a model or of label files -> a page on which people accept, correct and draw them."""
 
+import os
 import socket
 import webbrowser
 from pathlib import Path
@@ -124,9 +125,10 @@ def _store_of(data: Path, model: "ModelOrRun", store: Path | None) -> Path:
         return data
     if isinstance(model, str | Path):
         return Path(model) / STORE
+    real = Path(os.path.realpath(data))
     if model is None and is_labels(data):
-        return data.resolve().with_name(f"{data.resolve().stem}.{STORE}")
-    return Path(f"{data.resolve().stem}.{STORE}")
+        return real.with_name(f"{real.stem}.{STORE}")
+    return Path(f"{real.stem}.{STORE}")
 
 
 def _about(data: Path, model: "ModelOrRun", split: str | None) -> dict[str, str | None]:

@@ -8,17 +8,19 @@ What is read may have been changed by others: each JSON file has one schema, a `
 """
 
 import ctypes
+import errno
 import json
 import os
 import re
 import shutil
+import stat
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from types import NoneType, UnionType
 from typing import Any, TypeVar, Union, get_args, get_origin, get_type_hints, is_typeddict
 
-from deep_patch_learning.common.errors import DplError, short
+from deep_patch_learning.common.errors import DataError, DplError, short
 
 Stored = TypeVar("Stored")
 LARGEST = 64 << 20  # bytes of a JSON file of our own: more is none, and would fill the memory
@@ -136,6 +138,33 @@ def write_whole(path: Path, content: str | bytes) -> None:
         part.write_bytes(content.encode() if isinstance(content, str) else content)
 
 
+def open_lock(path: Path) -> int:
+    """Return the handle of a lock file, which is made where it is not there; what is another kind of file raises `DplError`.
+
+    Nothing is cut off and no link is followed, since somebody else may have put there what stands under this name.
+    """
+    flags = os.O_RDWR | os.O_CREAT | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0)
+    refused = DplError(
+        f"{path}: is no file of its own, wanted one that dpl can lock. Remove it, or give another folder."
+    )
+    try:
+        handle = os.open(path, flags, 0o666)
+    except OSError as error:
+        if error.errno in (errno.ELOOP, errno.EISDIR, errno.ENXIO):
+            raise refused from None
+        raise
+    if not stat.S_ISREG(os.fstat(handle).st_mode):
+        os.close(handle)
+        raise refused
+    return handle
+
+
+def must_be_regular(path: Path) -> None:
+    """Raise `DataError` for a pipe or a device, which would be waited for without end."""
+    if path.exists() and not (path.is_file() or path.is_dir()):
+        raise DataError(f"{path}: this is a pipe or a device, wanted a file. Save its content as a file.")
+
+
 def must_be_replaceable(path: Path, mark: bytes, what: str) -> None:
     """Raise `DplError` where a path holds something else than an earlier file of ours, which has `mark` near its start or end."""
     if not os.path.lexists(path):
@@ -166,8 +195,10 @@ def sweep(folder: Path, name: str | None = None) -> None:
         return
     for entry in list(os.scandir(folder)):
         found = _TEMPORARY.fullmatch(entry.name)
-        if found is None or (name is not None and found["name"] != shortened(name)) or entry.is_symlink():
+        if found is None or (name is not None and found["name"] != shortened(name)):
             continue
+        if not (entry.is_file(follow_symlinks=False) or entry.is_dir(follow_symlinks=False)):
+            continue  # a link or a pipe, which dpl does not make
         left, lost = Path(entry.path), folder / found["name"]
         if not _is_abandoned(left):
             continue
@@ -182,7 +213,7 @@ def sweep(folder: Path, name: str | None = None) -> None:
 def _is_abandoned(path: Path) -> bool:
     """Return whether nobody is writing a temporary file or folder any more."""
     try:
-        handle = os.open(path, os.O_RDONLY)
+        handle = os.open(path, os.O_RDONLY | getattr(os, "O_NONBLOCK", 0))  # which waits for no pipe
     except OSError:  # its writer has just finished, or is another user
         return False
     try:
@@ -251,13 +282,18 @@ def read_json(path: Path, kind: type[Stored], error: type[DplError], fix: str) -
     A file that is not there raises `FileNotFoundError`.
     """
     try:
-        if path.exists() and not path.is_file():
-            raise UnfitError("not a file")
-        if path.stat().st_size > LARGEST:
-            raise UnfitError(f"{path.stat().st_size:,} bytes, of at most {LARGEST:,}")
-        return fitting(parsed(path.read_bytes()), kind)
+        return fitting(parsed(read_content(path)), kind)
     except UnfitError as wrong:
         raise error(f"{path}: is damaged ({wrong}). {fix}") from None
+
+
+def read_content(path: Path, most: int = LARGEST) -> bytes:
+    """Return what a file of our own holds; `UnfitError` for a folder, for a pipe or a device, and for more than `most` bytes."""
+    if path.exists() and not path.is_file():
+        raise UnfitError("not a file")
+    if path.stat().st_size > most:
+        raise UnfitError(f"{path.stat().st_size:,} bytes, of at most {most:,}")
+    return path.read_bytes()
 
 
 def fitting(value: Any, kind: type[Stored], place: str = "") -> Stored:

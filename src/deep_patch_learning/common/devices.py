@@ -5,6 +5,7 @@ import os
 import platform
 import sys
 import tempfile
+from contextlib import suppress
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -62,8 +63,9 @@ def user_folder() -> Path:
         if _may_be_written(folder):
             return folder
     folder = Path(tempfile.gettempdir()) / f"dpl-{os.getuid() if hasattr(os, 'getuid') else 'user'}"
-    folder.mkdir(mode=0o700, exist_ok=True)
-    if folder.is_symlink() or (hasattr(os, "getuid") and folder.stat().st_uid != os.getuid()):
+    with suppress(FileExistsError):  # a file, or a link that leads nowhere
+        folder.mkdir(mode=0o700, exist_ok=True)
+    if folder.is_symlink() or not folder.is_dir() or (hasattr(os, "getuid") and folder.stat().st_uid != os.getuid()):
         folder = Path(tempfile.mkdtemp(prefix="dpl-"))  # the other is somebody else's
     _say_once(f"the home folder may not be written to: {folder} is used. Set DPL_CACHE to keep patches elsewhere")
     return folder

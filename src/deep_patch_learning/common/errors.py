@@ -5,8 +5,11 @@ The command line turns every `DplError` into one line on standard error and exit
 
 import difflib
 import errno
+import os
 import re
 import reprlib
+import stat
+import sys
 from collections.abc import Iterable
 from typing import Any
 
@@ -67,6 +70,20 @@ def did_you_mean(wrong: str, choices: Iterable[str]) -> str:
     return f" Choose one of: {shown}."
 
 
+def _nameless() -> str:
+    """Return what an error that names no file is of: standard output, where that is a file. Those of our files name them."""
+    try:
+        about = os.fstat(sys.stdout.fileno())
+    except (OSError, ValueError, AttributeError):  # it is closed, or none
+        return "a file"
+    device = stat.S_ISCHR(about.st_mode) and not sys.stdout.isatty() and not _is_null(about)
+    return "standard output" if device or stat.S_ISREG(about.st_mode) else "a file"
+
+
+def _is_null(about: os.stat_result) -> bool:
+    return os.path.samestat(about, os.stat(os.devnull))  # noqa: PTH116 (no path of ours)
+
+
 def in_one_line(error: Exception) -> str | None:
     """Return what happened and what to do about it in one line; None for an error that a user cannot fix."""
     from deep_patch_learning.common.progress import plain
@@ -74,9 +91,9 @@ def in_one_line(error: Exception) -> str | None:
     if isinstance(error, DplError):
         return plain(str(error))
     if isinstance(error, OSError):
-        place, why = plain(str(error.filename or "a file")), error.strerror or plain(str(error))
+        place, why = plain(str(error.filename or _nameless())), error.strerror or plain(str(error))
         full = error.errno in (errno.ENOSPC, errno.EDQUOT)
         return f"{place}: {why}. {'Make room there and repeat.' if full else 'Check the path and its permissions.'}"
-    said = "not enough memory|out of memory|bad_alloc|start new thread"
+    said = "not enough memory|out of memory|bad_alloc|start new thread|allocate memory|failed to map segment"
     out_of_memory = isinstance(error, MemoryError) or re.search(said, str(error))
     return "memory is full. Use smaller --scales, fewer --workers, or a machine with more." if out_of_memory else None

@@ -6,6 +6,7 @@ complete.
 
 import filecmp
 import hashlib
+import os
 import shutil
 import tarfile
 import zlib
@@ -18,6 +19,7 @@ from typing import Any
 from urllib.error import HTTPError
 from urllib.request import Request, urlopen
 
+from deep_patch_learning.common.atomic_files import open_lock
 from deep_patch_learning.common.errors import DataError, did_you_mean
 
 _CHUNK = 1 << 20
@@ -128,7 +130,7 @@ def _held(work: Path) -> Iterator[None]:
     except ImportError:  # not on this system: two processes may then fetch into one folder
         yield
         return
-    with (work / "lock").open("w") as lock:
+    with os.fdopen(open_lock(work / "lock"), "r+") as lock:
         try:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except OSError:

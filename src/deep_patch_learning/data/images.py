@@ -18,6 +18,7 @@ from typing import BinaryIO, TypeVar
 import numpy as np
 from PIL import Image, UnidentifiedImageError
 
+from deep_patch_learning.common.atomic_files import must_be_regular
 from deep_patch_learning.common.errors import DataError, did_you_mean
 
 Made = TypeVar("Made")
@@ -116,12 +117,6 @@ def opened(source: str | Path | bytes) -> Image.Image:
     return image
 
 
-def must_be_regular(path: Path) -> None:
-    """Raise `DataError` for a pipe or a device, which would be waited for without end."""
-    if path.exists() and not (path.is_file() or path.is_dir()):
-        raise DataError(f"{path}: this is a pipe or a device, wanted a file. Save its content as a file.")
-
-
 def _must_not_be_huge(place: str | Path, image: Image.Image) -> None:
     width, height = image.size
     if width * height > MOST_PIXELS:
@@ -195,7 +190,7 @@ def _to_rgb(image: Image.Image) -> Image.Image:
         values.round(out=values)
         return Image.fromarray(values.clip(0, 255, out=values).astype(np.uint8)).convert("RGB")
     if image.mode in ("RGBA", "RGBa", "LA", "PA") or "transparency" in image.info:
-        rgba = image.convert("RGBA")
+        rgba = image if image.mode == "RGBA" else image.convert("RGBA")  # which would copy what may be 480 MB
         white = Image.new("RGB", rgba.size, (255, 255, 255))
         white.paste(rgba, mask=rgba.getchannel("A"))
         return white
@@ -213,6 +208,8 @@ def _reason(source: Path | bytes, error: Exception) -> str:
     if isinstance(error, Image.DecompressionBombError):
         limit = 2 * (Image.MAX_IMAGE_PIXELS or 0)
         return f"the image is larger than {limit:,} pixels. Make it smaller or remove it from the tags."
+    if isinstance(error, MemoryError):
+        return "the image is broken (or its pixels do not fit the memory). Make it smaller, or remove it from the tags."
     if isinstance(error, UnidentifiedImageError):
         with BytesIO(source) if isinstance(source, bytes) else open_image(source) as file:
             start = file.read(16)

@@ -123,6 +123,8 @@ def members(shard: Path) -> Iterator[tarfile.TarInfo]:
     try:
         with tarfile.open(shard, "r:") as tar:
             for member in tar:
+                if member.size < 0:  # it would lead back to a member before it, without end
+                    raise tarfile.ReadError("negative size")
                 if member.isfile():
                     if member.offset_data + member.size > shard.stat().st_size:
                         raise tarfile.ReadError("unexpected end of data")

@@ -17,7 +17,7 @@ from itertools import repeat
 from pathlib import Path, PurePosixPath
 from typing import Any, BinaryIO
 
-from deep_patch_learning.common.errors import DataError
+from deep_patch_learning.common.errors import DataError, short
 from deep_patch_learning.data.arrow import features_of, tag_columns, tagged_rows
 from deep_patch_learning.data.images import IMAGE_SUFFIXES
 from deep_patch_learning.data.shard_members import (
@@ -75,7 +75,8 @@ def tags_of(suffix: str, content: bytes, place: str) -> tuple[tuple[str, ...], t
         present, unknown = found.get("tags", []), found.get("unknown", [])
         if not all(isinstance(tags, list) and all(isinstance(tag, str) for tag in tags) for tags in (present, unknown)):
             raise ValueError("'tags' and 'unknown' must be lists of strings")
-    except (ValueError, AttributeError) as error:
+        "".join((*present, *unknown)).encode()  # which half of a character does not pass
+    except (ValueError, AttributeError, RecursionError) as error:
         raise DataError(f'{place}: no tags can be read ({error}). Wanted {{"tags": ["dog"]}} in a .json.') from None
     return _trimmed(present), _trimmed(unknown)
 
@@ -160,10 +161,18 @@ def _of_tar(file: BinaryIO, shard: str, stem: str) -> Iterator[ShardSample]:
                     raise tarfile.ReadError("unexpected end of data")
                 return content
 
-            for group in _grouped((member for member in tar if member.isfile()), read, shard):
+            for group in _grouped(_files(tar), read, shard):
                 yield from _samples(group, shard, stem)
     except (tarfile.TarError, EOFError) as error:
         raise DataError(f"{shard}: the shard is cut off or damaged ({error}). Copy it again.") from None
+
+
+def _files(tar: tarfile.TarFile) -> Iterator[tarfile.TarInfo]:
+    for member in tar:
+        if member.size < 0:  # it would be read again and again
+            raise tarfile.ReadError("negative size")
+        if member.isfile():
+            yield member
 
 
 def _samples(group: _Group, shard: str, stem: str) -> Iterator[ShardSample]:
@@ -213,6 +222,15 @@ def tags_in_table(shard: Path) -> Iterator[Tagged]:
 
 
 def _tags_of_rows(table: Any, shard: str) -> Iterator[Tags]:
+    import pyarrow
+
+    try:
+        yield from _read_tags(table, shard)
+    except (pyarrow.ArrowException, UnicodeDecodeError, OSError) as error:
+        raise DataError(f"{shard}: its tags cannot be read ({first_line(error)}). Copy it again.") from None
+
+
+def _read_tags(table: Any, shard: str) -> Iterator[Tags]:
     schema = table.schema_arrow
     if features_of(schema):  # of Hugging Face, with numbers for classes
         yield from tagged_rows(schema, table.iter_batches(columns=tag_columns(schema, shard)), shard)
@@ -220,7 +238,14 @@ def _tags_of_rows(table: Any, shard: str) -> Iterator[Tags]:
     columns = [name for name in ("tags", "unknown") if name in schema.names]
     for batch in table.iter_batches(columns=columns):
         for row in batch.to_pylist() if columns else [{}] * len(batch):
-            yield _trimmed(row.get("tags") or ()), _trimmed(row.get("unknown") or ())
+            yield _trimmed(_listed(row.get("tags"), shard)), _trimmed(_listed(row.get("unknown"), shard))
+
+
+def _listed(found: Any, shard: str) -> list[str]:
+    """Return the tags in a cell of a table; a text alone is no list of its letters."""
+    if found is not None and not (isinstance(found, list) and all(isinstance(tag, str) for tag in found)):
+        raise DataError(f"{shard}: its tags are {short(found)} in a row, wanted a list of texts. Correct the column.")
+    return found or []
 
 
 def _of_table(file: BinaryIO, shard: str, stem: str, tagged: bool) -> Iterator[ShardSample]:

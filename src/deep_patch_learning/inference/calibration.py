@@ -125,6 +125,7 @@ class Calibration:
     @classmethod
     def from_dict(cls, saved: Mapping[str, Any]) -> "Calibration":
         """Return the calibration that `as_dict` gave; what is missing or wrong raises `KeyError`, `TypeError` or `ValueError`."""
+        fitting(saved, _Stored)
         if saved["format"] != FORMAT:
             raise ValueError(f"its format is {saved['format']!r}; wanted {FORMAT!r}")
         rows, errors = saved["classes"], saved["expected_calibration_error"]

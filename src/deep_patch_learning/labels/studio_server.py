@@ -127,7 +127,7 @@ async def _body(request: Any) -> dict[str, Any]:
         raise RequestError("the request is no JSON. Send Content-Type: application/json.")
     too_long = RequestError(f"the request is longer than {LARGEST_BODY >> 20} MiB. Send fewer tasks at once.")
     length = request.headers.get("content-length", "0")
-    if not length.isdecimal() or int(length) > LARGEST_BODY:
+    if not length.isdecimal() or len(length) > 20 or int(length) > LARGEST_BODY:
         raise too_long
     content = bytearray()
     async for part in request.stream():  # its length need not have been said
@@ -136,6 +136,7 @@ async def _body(request: Any) -> dict[str, Any]:
             raise too_long
     try:
         found = json.loads(bytes(content))
+        json.dumps(found, ensure_ascii=False).encode()  # half of a character could go into no answer
     except (ValueError, RecursionError):
         raise RequestError("the request is no JSON that can be read.") from None
     if not isinstance(found, dict):

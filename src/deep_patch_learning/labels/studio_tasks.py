@@ -6,6 +6,7 @@ images inside a task are judged as files are, and sizes are limited.
 
 import base64
 import binascii
+import os
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -110,9 +111,9 @@ def _below(folder: Path | None, name: str) -> Path:
     """Return the file of this name in the folder; whatever leads out of it, links too, is refused."""
     if folder is None:
         raise RequestError("files of local storage are not served here. Start the backend with --images FOLDER.")
-    root = folder.resolve()
+    root = Path(os.path.realpath(folder))
     try:
-        path = (root / name).resolve()
+        path = Path(os.path.realpath(root / name))
         inside = path.is_relative_to(root) and path.is_file()
     except (OSError, ValueError):  # a name that no file can have
         inside = False

@@ -56,7 +56,7 @@ class LabelTarget:
         if images is not None and self.format not in WITHOUT_LINKS:
             for path in images.paths:
                 refuse_in_shard(path)
-        target = Path(self.folder).resolve()
+        target = _real(self.folder)
         sweep(target.parent, target.name)
         check_folder(self.folder)
 
@@ -64,7 +64,7 @@ class LabelTarget:
 # to add a format: a file beside this one that writes it, and its line here (and in `LabelFormat` of cli/options.py)
 FORMATS: dict[str, Callable[[LabelTarget, LabelSet, Path], list[str]]] = {
     "coco": lambda target, labels, partial: write_coco(labels, partial),
-    "voc": lambda target, labels, partial: write_voc(labels, partial, Path(target.folder).resolve().name),
+    "voc": lambda target, labels, partial: write_voc(labels, partial, _real(target.folder).name),
     "parquet": lambda target, labels, partial: write_parquet(labels, partial),
     "yolo": lambda target, labels, partial: write_yolo(labels, partial),
     "label-studio": lambda target, labels, partial: write_label_studio(labels, partial, target.model_version),
@@ -121,6 +121,8 @@ def check_format(format: str) -> None:
 def check_folder(folder: str | Path) -> None:
     """Raise `DataError` unless labels may be written to `folder`: it is new, empty, or as it was written here before."""
     folder = Path(folder)
+    if _real(folder).is_symlink():
+        raise DataError(f"{folder}: is a link that leads to itself. Give a new folder with --out.")
     try:
         if not folder.exists() or (folder.is_dir() and not any(folder.iterdir())):
             return
@@ -132,6 +134,11 @@ def check_folder(folder: str | Path) -> None:
             raise DataError(f"{folder}: its labels were changed since they were written. Give a new folder with --out.")
     except OSError as error:
         raise _cannot_be_written(folder, error) from None
+
+
+def _real(folder: str | Path) -> Path:
+    """Return where a folder is or will be; a link that leads to itself stays one."""
+    return Path(os.path.realpath(folder))
 
 
 def split_name(split: str | None) -> str:
@@ -170,7 +177,7 @@ def _write_format(target: LabelTarget, labels: LabelSet, partial: Path) -> list[
 def _whole(folder: Path) -> Iterator[Path]:
     """Yield a hidden folder to write into; at the end it is renamed to `folder`, and on any error removed."""
     check_folder(folder)
-    target = folder.resolve()
+    target = _real(folder)
     new_parents = [parent for parent in target.parents if not parent.exists()]  # deepest first
     try:
         with folder_written_whole(target) as partial:

@@ -19,6 +19,7 @@ from deep_patch_learning.recipe.recipe import Recipe, typed
 SAMPLES_PER_ROOT = 160  # 2,501 images, VOC 2007's train, are well served by 8,000 samples
 FEWEST_SAMPLES = 2_400  # new heads learn little in less, however few the images are
 MOST_SAMPLES = 160_000
+LONGEST_SEED = 18  # digits, which 63 bits always hold
 
 
 class DefaultRecipe(NamedTuple):
@@ -144,7 +145,7 @@ def heads_of(text: str) -> tuple[str, ...]:
 def seed_numbers(text: str) -> tuple[int, ...]:
     """Return seeds written with commas, each once."""
     parts = [part.strip() for part in text.split(",")]
-    if not all(part.isdigit() for part in parts):
+    if not all(part.isascii() and part.isdigit() and len(part) <= LONGEST_SEED for part in parts):
         raise SettingError(f"--seeds {text}: wanted whole numbers with commas, such as 0,1,2.")
     return tuple(dict.fromkeys(int(part) for part in parts))
 

@@ -48,7 +48,7 @@ ELEMENTS: dict[str, type] = {
     if isinstance(field.default, tuple)
 }  # of the settings that are lists
 MOST_ELEMENTS = 100
-LARGEST = 1 << 20  # bytes of a config.toml
+LARGEST = 1 << 14  # bytes of a config.toml, which has some 3,000: the time to parse one may grow with their square
 
 # of earlier versions
 RENAMED = {
@@ -251,6 +251,8 @@ class Recipe:
     @classmethod
     def load(cls, path: Path) -> "Recipe":
         """Return the recipe stored in a file."""
+        if path.exists() and not path.is_file():
+            raise SettingError(f"{path}: is no file, wanted the settings of a training. Remove it.")
         if path.is_file() and path.stat().st_size > LARGEST:
             raise SettingError(f"{path}: {path.stat().st_size:,} bytes, of at most {LARGEST:,}. It is no recipe.")
         try:

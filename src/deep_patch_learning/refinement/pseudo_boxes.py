@@ -9,9 +9,11 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from deep_patch_learning.common.atomic_files import UnfitError, fitting, parsed, write_whole
+from deep_patch_learning.common.atomic_files import UnfitError, fitting, parsed, read_content, write_whole
 from deep_patch_learning.common.errors import RunError, short
 from deep_patch_learning.refinement.seeds import Seeds
+
+LARGEST = 1 << 30  # bytes: the pseudo boxes of some million images
 
 
 class PseudoBoxes(NamedTuple):
@@ -59,7 +61,7 @@ def read_pseudo_boxes(path: Path, names: Sequence[str], classes: Sequence[str]) 
     """Return what `write_pseudo_boxes` wrote for images of these names, or raise `RunError`."""
     numbers = {name: number for number, name in enumerate(classes)}
     try:
-        lines = [fitting(parsed(line), _Line) for line in path.read_bytes().splitlines()[1:]]
+        lines = [fitting(parsed(line), _Line) for line in read_content(path, LARGEST).splitlines()[1:]]
         found = {line["image"]: _of_line(line, numbers) for line in lines}
         return [found[name] for name in names]
     except (KeyError, TypeError, ValueError, OverflowError) as error:
@@ -94,7 +96,7 @@ class _Source(TypedDict):
 def source_of(path: Path) -> dict[str, Any]:
     """Return the source that `write_pseudo_boxes` wrote; {} for a damaged file."""
     try:
-        return fitting(parsed(path.read_bytes().partition(b"\n")[0]), _Source)["source"]
+        return fitting(parsed(read_content(path, LARGEST).partition(b"\n")[0]), _Source)["source"]
     except UnfitError:
         return {}
 

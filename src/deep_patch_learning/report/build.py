@@ -211,7 +211,7 @@ def _taught(run: RunFolder) -> str:
     """Return what a run was trained on, in words."""
     if not run.reviewed.exists():
         return "tags alone, without boxes"
-    count = len(run.reviewed.read_text(encoding="utf-8").splitlines())
+    count = len(run.reviewed.read_bytes().splitlines())
     return f"tags, and on the boxes of {count:,} images that people reviewed"
 
 

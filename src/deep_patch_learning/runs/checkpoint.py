@@ -2,7 +2,10 @@
 
 import json
 import struct
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 import torch
 from safetensors import SafetensorError, safe_open
@@ -58,9 +61,18 @@ def _of_scaler(scaler: torch.amp.GradScaler | None) -> dict[str, str]:
     return {} if scaler is None else {"scaler": json.dumps(scaler.state_dict())}
 
 
+@contextmanager
+def _opened(path: Path) -> Iterator[Any]:
+    """Hold a file of weights open; a pipe or a device, which would be waited for without end, raises `RunError`."""
+    if path.exists() and not path.is_file():
+        raise RunError(f"{path}: is damaged (not a file). {AGAIN}")
+    with safe_open(path, "pt") as stored:
+        yield stored
+
+
 def restore_scaler(scaler: torch.amp.GradScaler, path: Path) -> None:
     """Put the stored scale of gradients, and the steps since it last changed, back; earlier versions did not store them."""
-    with safe_open(path, "pt") as stored:
+    with _opened(path) as stored:
         text = (stored.metadata() or {}).get("scaler", "{}")
     try:
         state = fitting(parsed(text), dict[str, float])
@@ -73,7 +85,7 @@ def restore_scaler(scaler: torch.amp.GradScaler, path: Path) -> None:
 def read_checkpoint(path: Path) -> tuple[int, dict[str, Tensor], dict[str, float]]:
     """Return the step, the tensors by their full names and the optimiser's plain numbers."""
     try:
-        with safe_open(path, "pt") as stored:
+        with _opened(path) as stored:
             about = stored.metadata() or {}
             tensors = {name: stored.get_tensor(name) for name in stored.keys()}  # noqa: SIM118 (not a dict)
             numbers = fitting(parsed(about.get("numbers", "{}")), dict[str, float])
@@ -87,7 +99,7 @@ def read_checkpoint(path: Path) -> tuple[int, dict[str, Tensor], dict[str, float
 def step_of(path: Path) -> int:
     """Return the step that a file of weights is of; no weights are read."""
     try:
-        with safe_open(path, "pt") as stored:
+        with _opened(path) as stored:
             return fitting(parsed((stored.metadata() or {}).get("step", "0")), int)
     except (SafetensorError, UnfitError) as error:
         raise RunError(f"{path}: is damaged ({error}). {AGAIN}") from None

@@ -2,6 +2,7 @@
 
 import hashlib
 import json
+import os
 import platform
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -13,7 +14,9 @@ from deep_patch_learning.common.atomic_files import (
     UnfitError,
     fitting,
     is_temporary,
+    open_lock,
     parsed,
+    read_content,
     read_json,
     sweep,
     write_whole,
@@ -27,6 +30,7 @@ if TYPE_CHECKING:
 
 
 LOCK = ".lock"  # an empty file, locked by the process that trains
+LARGEST_LOG = 1 << 28  # bytes: each line of 300 stands for tens of steps
 AGAIN = "Restore it, or train again in a new folder."
 
 
@@ -161,6 +165,7 @@ class RunFolder:
         """Raise `RunError` if the folder holds something else than a run or the beginning of one."""
         if self.folder.is_file():
             raise RunError(f"{self.folder}: is a file. Give another folder with --out.")
+        self._must_hold_files()
         if self.config.exists() or self.asked.exists() or not self.folder.exists():
             return
         other = sorted(path.name for path in self.folder.iterdir() if not self._is_a_beginning(path))
@@ -169,6 +174,14 @@ class RunFolder:
                 f"{self.folder}: holds other files ({', '.join(other[:3])}{', ...' * (len(other) > 3)}) and no run. "
                 "Give a new or empty folder with --out."
             )
+
+    def _must_hold_files(self) -> None:
+        """Raise `RunError` where a folder, a pipe or a device has the name of one of the run's files: it may never end."""
+        for path in (*self.files, self.asked, self.record):
+            if path.exists() and not path.is_file():
+                raise RunError(
+                    f"{path}: is no file, and has the name of one of a run. Remove it, or give another folder."
+                )
 
     def _is_a_beginning(self, path: Path) -> bool:
         """Return whether a file is one that `begin` writes before config.toml: all that a kill, or a full disk, may leave.
@@ -219,12 +232,21 @@ class RunFolder:
         for folder in (self, *(RunFolder(path.parent) for path in sorted(self.stages.glob("*/config.toml")))):
             if not folder.config.exists():
                 continue
-            before = folder.reviewed.read_text(encoding="utf-8") if folder.reviewed.exists() else ""
+            before = folder._read_reviewed()
             if before != now:
                 was = "with other reviews" if before and now else "with reviews" if before else "without reviews"
                 raise RunError(
                     f"{self.folder}: was begun {was}. A training learns from one state of a store: give a new folder with --out."
                 )
+
+    def _read_reviewed(self) -> str:
+        """Return what people said about boxes when the run was begun, as JSON lines; empty where it learns from tags alone."""
+        try:
+            return read_content(self.reviewed).decode() if self.reviewed.exists() else ""
+        except UnicodeDecodeError as error:
+            raise RunError(f"{self.reviewed}: is damaged (byte {error.start} is not UTF-8). {AGAIN}") from None
+        except UnfitError as wrong:
+            raise RunError(f"{self.reviewed}: is damaged ({wrong}). {AGAIN}") from None
 
     def drawing(self, val_share: float | None) -> "Draw":
         """Return how images of this share are held out: as when the run was begun with it, else near-duplicates on one side."""
@@ -291,6 +313,7 @@ class RunFolder:
 
     def must_exist(self) -> None:
         """Raise `RunError` unless the folder holds a run; runs beside it are named."""
+        self._must_hold_files()
         if self.config.is_file() and self.data.is_file():
             return
         if self.folder.is_dir():
@@ -339,7 +362,7 @@ def locked_folder(folder: Path) -> Iterator[None]:
     except ImportError:  # not on this system: two trainings in one folder are then the user's to avoid
         yield
         return
-    with (folder / LOCK).open("w") as lock:
+    with os.fdopen(open_lock(folder / LOCK), "r+") as lock:
         try:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except OSError:
@@ -348,7 +371,7 @@ def locked_folder(folder: Path) -> Iterator[None]:
 
 
 def _is_a_lock(path: Path) -> bool:
-    return path.name == LOCK and path.is_file() and not path.stat().st_size
+    return path.name == LOCK and not path.is_symlink() and path.is_file() and not path.stat().st_size
 
 
 def fingerprint(images: TaggedImages) -> str:
@@ -410,7 +433,11 @@ def read_log(path: Path) -> list[dict[str, Any]]:
     if not path.exists():
         return []
     lines = []
-    for number, line in enumerate(path.read_bytes().splitlines(), start=1):
+    try:
+        content = read_content(path, LARGEST_LOG)
+    except UnfitError as wrong:
+        raise RunError(f"{path}: is damaged ({wrong}). {AGAIN}") from None
+    for number, line in enumerate(content.splitlines(), start=1):
         try:
             entry = parsed(line)
         except UnfitError:
@@ -426,8 +453,13 @@ def read_log(path: Path) -> list[dict[str, Any]]:
 
 def append_log(path: Path, entry: Mapping[str, Any]) -> None:
     """Add one line to a log."""
-    with path.open("a", encoding="utf-8") as log:
-        log.write(json.dumps(entry) + "\n")
+    try:
+        with path.open("a", encoding="utf-8") as log:
+            log.write(json.dumps(entry) + "\n")
+    except OSError as error:
+        if error.errno is None or error.filename is not None:
+            raise
+        raise OSError(error.errno, error.strerror, str(path)) from None  # of a full disk Python names no file
 
 
 def cut_log(path: Path, step: int) -> None:

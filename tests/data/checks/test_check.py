@@ -2,6 +2,7 @@
 
 import hashlib
 import json
+import os
 import subprocess
 import sys
 from collections.abc import Callable, Sequence
@@ -300,3 +301,16 @@ def test_real_photos_are_ready_and_their_findings_are_true(real_voc: Path) -> No
     assert all(len(one.items) <= 10 for one in report.findings)
     fills = {one.name: one.fills or 0 for one in report.classes}
     assert fills["bottle"] < 0.15 < fills["cat"] < 0.7
+
+
+def test_a_narrow_terminal_leaves_no_cell_empty(tmp_path: Path) -> None:
+    for name in ("a dog", "a cat"):
+        (tmp_path / name).mkdir()
+        for number in range(3):
+            Image.fromarray(photo(number)).save(tmp_path / name / f"{name} {number}.png")
+    env = {**os.environ, "COLUMNS": "10"}
+    done = subprocess.run([*DPL, "check", str(tmp_path)], capture_output=True, text=True, check=False, env=env)
+    rows = [line.strip("\u2502").split("\u2502") for line in done.stdout.splitlines() if line.startswith("\u2502")]
+    cells = {row[0].strip(): [cell.strip() for cell in row[1:]] for row in rows}
+    assert set(cells) == {"a dog", "a cat"}, done.stdout
+    assert all(row == ["3", "3", "0", "3"] for row in cells.values())

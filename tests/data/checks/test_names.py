@@ -93,3 +93,18 @@ def test_thousands_of_classes_are_not_compared_two_by_two(kind: str, monkeypatch
     found = list(names_written_twice(classes, np.ones((1, len(classes)), np.int8)))
     assert len(compared) < 200_000  # of 8 million
     assert sum(len(one.items) for one in found) <= names.MOST_PAIRS
+
+
+@pytest.mark.parametrize(("count", "length"), [(3_000, 30), (9_000, 120)])
+def test_what_is_left_of_many_long_names_does_not_fill_the_memory(
+    count: int, length: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    left: list[int] = []
+    left_of = names._left_of
+    monkeypatch.setattr(
+        names, "_left_of", lambda text, slips: [left.append(len(found := left_of(text, slips))), found][1]
+    )
+    draw = random.Random(0)
+    classes = ["".join(draw.choices("abcdefghij", k=length)) for _ in range(count)]
+    list(names_written_twice(classes, np.eye(count, dtype=np.int8)))
+    assert sum(left) <= names.MOST_LEFT + 2 * count

@@ -1,5 +1,6 @@
 """Pretrained weights from files: what was filled, what is new, and files that do not fit."""
 
+import zipfile
 from pathlib import Path
 
 import pytest
@@ -167,3 +168,16 @@ def test_tensors_without_names_are_refused(tmp_path: Path) -> None:
     torch.save({1: torch.ones(2)}, tmp_path / "numbers.pth")
     with pytest.raises(ModelError, match="its tensors have no names"):
         build_network(Recipe.of(backbone="alexnet", weights=str(tmp_path / "numbers.pth")), 3)
+
+
+def test_a_file_that_unfolds_is_refused(tmp_path: Path, alexnet_state: dict) -> None:
+    plain, bomb = tmp_path / "plain.pth", tmp_path / "bomb.pth"
+    torch.save({"features.0.weight": torch.zeros(1 << 20)}, plain)
+    with zipfile.ZipFile(plain) as before, zipfile.ZipFile(bomb, "w", zipfile.ZIP_DEFLATED) as after:
+        for entry in before.infolist():
+            after.writestr(entry.filename, before.read(entry))
+    assert bomb.stat().st_size < 10_000
+    with pytest.raises(
+        ModelError, match=r"bomb\.pth: [\d,]+ bytes that unfold to 4,19\d,\d+, which torch\.save does not write"
+    ):
+        build_network(Recipe.of(backbone="alexnet", weights=str(bomb)), 3)

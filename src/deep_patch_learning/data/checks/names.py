@@ -14,6 +14,7 @@ RARER = 0.2  # a slip is made now and then: the misspelt class has at most this 
 SHORTEST = 5  # letters: below, one letter more or less is often another word (cat, car; boat, bat)
 SHORTEST_FOR_TWO = 8  # letters from which two slips still look like the same word
 LONGEST_FOR_TWO, LONGEST = 32, 128  # letters up to which two slips, and one, are looked for
+MOST_LEFT = 500_000  # texts that are left of names: of more, fewer slips are looked for, or the memory fills
 MOST_COMMON = 20  # of many names that are alike, those that each of the others is held against
 MOST_PAIRS = 1000  # a finding of so many is read by nobody
 
@@ -107,11 +108,12 @@ def _candidates(classes: Sequence[str], present: Sequence[int]) -> Iterator[tupl
     share what is left, each is held against the most common ones: a misspelt class is the rarer one.
     """
     groups: dict[str | tuple[str, str], list[int]] = defaultdict(list)
-    for index, name in enumerate(classes):
-        text = spelling(name)
+    texts = [spelling(name) for name in classes]
+    slips = _slips_looked_for(texts)
+    for index, text in enumerate(texts):
         groups[_singular(text)].append(index)
         numbers = ",".join(re.findall(r"\d+", text))
-        for left in _left_of(text):
+        for left in _left_of(text, slips):
             groups[numbers, left].append(index)
     seen: set[tuple[int, int]] = set()
     for members in groups.values():
@@ -125,13 +127,20 @@ def _candidates(classes: Sequence[str], present: Sequence[int]) -> Iterator[tupl
                     yield pair
 
 
-def _left_of(text: str) -> set[str]:
-    """Return a name and what is left of it without one letter, and without two where two slips are allowed; the first stays."""
+def _slips_looked_for(texts: Sequence[str]) -> int:
+    """Return how many letters are left out of each name, two unless what is left of all would be too much."""
+    pairs = sum(len(text) ** 2 // 2 for text in texts if SHORTEST_FOR_TWO <= len(text) <= LONGEST_FOR_TWO)
+    single = sum(len(text) for text in texts if len(text) <= LONGEST)
+    return 2 if single + pairs <= MOST_LEFT else 1 if single <= MOST_LEFT else 0
+
+
+def _left_of(text: str, slips: int) -> set[str]:
+    """Return a name and what is left of it without as many letters as slips are looked for and allowed; the first stays."""
     found = {text}
-    if 3 <= len(text) <= LONGEST:
+    if slips and 3 <= len(text) <= LONGEST:
         once = [text[:i] + text[i + 1 :] for i in range(1, len(text))]
         found.update(once)
-        if SHORTEST_FOR_TWO <= len(text) <= LONGEST_FOR_TWO:
+        if slips > 1 and SHORTEST_FOR_TWO <= len(text) <= LONGEST_FOR_TWO:
             found.update(left[:j] + left[j + 1 :] for i, left in enumerate(once) for j in range(i + 1, len(left)))
     return found
 

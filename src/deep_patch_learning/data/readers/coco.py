@@ -1,5 +1,6 @@
 """Tags from a COCO json: a category with an annotation is present, one with only crowds is unknown, the rest absent."""
 
+from collections import Counter
 from collections.abc import Hashable
 from pathlib import Path
 from typing import Any
@@ -47,7 +48,7 @@ def category_names(content: dict[str, Any], path: Path) -> dict[Hashable, str]:
     """Return the name of each category by its id, in the order of ids."""
     names = _by_id(content, "categories", "name", path)
     if len(set(names.values())) < len(names):
-        twice = next(name for name in names.values() if list(names.values()).count(name) > 1)
+        twice = next(name for name, count in Counter(names.values()).items() if count > 1)
         raise DataError(f"{path}: two categories are named '{twice}'. Give each its own name.")
     try:
         return dict(sorted(names.items()))  # type: ignore[type-var]

@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from deep_patch_learning.common.errors import DataError
+from deep_patch_learning.common.errors import DataError, short
 from deep_patch_learning.data.arrow import ARROW, open_arrow, tag_columns, tagged_rows
 from deep_patch_learning.data.readers.table import TagRow, TagTable, parse_json, read_text, sorted_classes
 
@@ -20,7 +20,10 @@ def read_hugging_face(folder: Path) -> TagTable:
     splits: list[tuple[str | None, Path]] = [(None, folder)]
     if (folder / DICT).is_file():
         names = _entry(folder / DICT, "splits", list)
-        splits = [(str(name), folder / str(name)) for name in names]
+        wrong = next((name for name in names if not isinstance(name, str) or not name or Path(name).name != name), None)
+        if wrong is not None or any("\0" in name for name in names):
+            raise DataError(f"{folder / DICT}: 'splits' names {short(wrong)}, wanted folders. Save the data set again.")
+        splits = [(name, folder / name) for name in names]
     rows = [row for split, place in splits for row in _rows(place, folder, split)]
     return TagTable(folder, folder, rows, sorted_classes(rows), in_shards=True)
 

@@ -1,12 +1,14 @@
 """Reading tags: one function for every kind of data set. It never reads a box; `data/truth.py` does."""
 
+import os
 from collections.abc import Mapping, Sequence
 from enum import Enum
 from pathlib import Path
 
+from deep_patch_learning.common.atomic_files import must_be_regular
 from deep_patch_learning.common.errors import DataError
 from deep_patch_learning.data.dataset import TaggedImages
-from deep_patch_learning.data.images import IMAGE_SUFFIXES, must_be_regular
+from deep_patch_learning.data.images import IMAGE_SUFFIXES
 from deep_patch_learning.data.readers.table import TagTable, near_file, to_images
 
 
@@ -108,6 +110,7 @@ _SHARDS = (".tar", ".parquet")
 def recognise(path: str | Path) -> tuple[Kind, Path]:
     """Return the kind of data set, and where it is: the VOC folder inside a VOCdevkit, else `path` itself."""
     path = Path(path)
+    _must_be_utf8(path)
     try:
         if path.is_dir():
             return _recognise_folder(path)
@@ -124,6 +127,17 @@ def recognise(path: str | Path) -> tuple[Kind, Path]:
     if kind is Kind.COCO and _is_list(path):
         return Kind.LABEL_STUDIO, path
     return kind, path
+
+
+def _must_be_utf8(path: Path) -> None:
+    """Raise `DataError` where the full path is not UTF-8: runs and reviews, which keep it as text, could not be read again."""
+    full = str(path) if "\0" in str(path) else os.path.realpath(path)  # a NUL leads nowhere
+    try:
+        full.encode()
+    except UnicodeEncodeError:
+        raise DataError(
+            f"{full}: the path of a data set must be UTF-8, and this one is not. Rename its folder."
+        ) from None
 
 
 def _is_list(path: Path) -> bool:
@@ -195,5 +209,6 @@ def disjoint_splits(splits: Mapping[str, TaggedImages]) -> dict[str, TaggedImage
 
 def _is_list_of_ids(file: Path) -> bool:
     """Return whether its first line is an image's id alone; in a class's list a state follows."""
+    must_be_regular(file)
     with file.open("rb") as lines:
         return len(lines.readline().split()) == 1

@@ -7,6 +7,7 @@ ends here, so splits, duplicates, missing images and unknown classes are handled
 import gc
 import json
 import os
+from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from difflib import get_close_matches
@@ -15,6 +16,7 @@ from typing import Any
 
 import numpy as np
 
+from deep_patch_learning.common.atomic_files import must_be_regular
 from deep_patch_learning.common.errors import DataError, did_you_mean, short
 from deep_patch_learning.data.dataset import ABSENT, PRESENT, UNKNOWN, TaggedImages
 
@@ -22,6 +24,7 @@ from deep_patch_learning.data.dataset import ABSENT, PRESENT, UNKNOWN, TaggedIma
 def read_text(path: Path, wanted: str) -> str:
     """Return the text of a UTF-8 file; an empty one raises `DataError` saying what was `wanted` in it."""
     try:
+        must_be_regular(path)
         raw = path.read_bytes()
     except FileNotFoundError:
         raise DataError(f"{path}: there is no such file. Check the path.") from None
@@ -192,7 +195,7 @@ def to_images(table: TagTable, split: str | None, classes: Sequence[str] | None,
         _refuse_missing(table, [row for row in rows if not is_uri(row.name)] if far else rows)
     known = tuple(table.classes if classes is None else classes)
     if len(set(known)) != len(known):
-        twice = next(name for name in known if known.count(name) > 1)
+        twice = next(name for name, count in Counter(known).items() if count > 1)
         raise DataError(f"classes: '{twice}' is given twice. Name each class once.")
     if not known:
         raise DataError(f"{table.source}: no image has a tag. Give at least one image a tag.")

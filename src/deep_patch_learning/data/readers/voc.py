@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from xml.etree import ElementTree
 
+from deep_patch_learning.common.atomic_files import must_be_regular
 from deep_patch_learning.common.errors import DataError, short
 from deep_patch_learning.data.images import IMAGE_SUFFIXES
 from deep_patch_learning.data.readers.table import (
@@ -68,6 +69,7 @@ def read_voc(folder: Path, split: str | None) -> TagTable:
 def objects(path: Path) -> list[tuple[str, bool, ElementTree.Element]]:
     """Return (class name, difficult, element) of each object in an annotation file."""
     try:
+        must_be_regular(path)
         root = ElementTree.parse(path).getroot()
     except FileNotFoundError:
         raise DataError(f"{path}: there is no such annotation.{near_file(path)} Add it, or remove the image.") from None
@@ -97,6 +99,7 @@ def _find_lists(folder: Path) -> _Lists:
     splits: dict[str, Path] = {}
     with_states: dict[str, Path] = {}
     for path in sorted((folder / "ImageSets" / "Main").glob("*.txt")):
+        must_be_regular(path)
         with path.open("rb") as file:
             columns = len(file.readline().split())
         (with_states if columns > 1 else splits)[path.stem] = path

@@ -1,20 +1,20 @@
 """An ONNX file used as a `Model`: onnxruntime computes the scores of all views, everything after them is as with torch."""
 
-import json
 from collections.abc import Sequence
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Any
+from typing import Any, NotRequired, TypedDict
 
 import numpy as np
 import torch
 from torch import Tensor, nn
 
-from deep_patch_learning.common.errors import DplError, RunError, SettingError
+from deep_patch_learning.common.atomic_files import fitting, parsed
+from deep_patch_learning.common.errors import DplError, RunError, SettingError, short
 from deep_patch_learning.inference.calibration import Calibration
 from deep_patch_learning.inference.exported.onnx_file import FORMAT
 from deep_patch_learning.inference.model import Model
-from deep_patch_learning.inference.scoring import ImageInput, PredictSettings
+from deep_patch_learning.inference.scoring import HeadScores, ImageInput, PredictSettings
 from deep_patch_learning.inference.stream import LARGE, MOST_NETWORKS
 from deep_patch_learning.model.network import Scores
 from deep_patch_learning.patches.generator import PatchGenerator
@@ -23,6 +23,7 @@ from deep_patch_learning.recipe.recipe import Recipe
 from deep_patch_learning.refinement.heads import RefinementScores
 from deep_patch_learning.refinement.selection import BoxSelection
 
+OUTPUTS = ("head_scores", "patch_scores", "boxes")
 FIXED = ("scales", "flips", "shapes", "precision")  # settings that are part of the file's graph
 
 
@@ -61,20 +62,48 @@ def load_onnx(path: Path, patches: PatchGenerator | None = None) -> "OnnxModel":
         )
     try:
         return _described(path, about, patches)
-    except (KeyError, TypeError, ValueError) as error:
+    except (KeyError, TypeError, ValueError, SettingError) as error:
         raise RunError(
             f"{path}: what it says about itself is broken ({error!r}). Write it again: dpl export RUN."
         ) from None
 
 
 def _described(path: Path, about: dict[str, str], patches: PatchGenerator | None) -> "OnnxModel":
-    classes, heads, settings = (json.loads(about[key]) for key in ("classes", "heads", "settings"))
-    calibration = Calibration.from_dict(json.loads(about["calibration"])) if "calibration" in about else None
+    classes, heads = (fitting(parsed(about[key]), list[str]) for key in ("classes", "heads"))
+    settings: dict[str, Any] = dict(fitting(parsed(about["settings"]), _Settings))
+    for name, found, known in (("classes", classes, classes), ("heads", heads, HeadScores._fields)):
+        if not found or len(set(found)) < len(found) or not set(found) <= set(known):
+            raise ValueError(f"{name} are {short(found)}")
+    calibration = Calibration.from_dict(parsed(about["calibration"])) if "calibration" in about else None
+    if calibration is not None and calibration.classes != tuple(classes):
+        raise ValueError(f"its calibration is of the classes {short([*calibration.classes])}")
     selection = BoxSelection(**settings.pop("box_selection"))
     seen = PredictSettings(**{**settings, "scales": tuple(settings["scales"])}, box_selection=selection)
     recipe = Recipe.from_toml(about["recipe"], str(path))
     network = OnnxNetwork(path, heads, len(classes), "refinement" in recipe.model.heads, max(seen.scales))
     return OnnxModel(network, classes, seen, patches or recipe_patches(recipe), "cpu", calibration)
+
+
+class _Selection(TypedDict, total=False):
+    vote: bool
+    sharpness: float
+    area_power: float
+    elections: int
+    part_weight: float
+    overlap: float
+
+
+class _Settings(TypedDict):
+    """The schema of the settings in an ONNX file's metadata."""
+
+    scales: list[int]
+    box_selection: _Selection
+    shapes: NotRequired[int]
+    precision: NotRequired[str]
+    nms: NotRequired[float]
+    boxes_per_class: NotRequired[int]
+    two_stream_tags: NotRequired[bool]
+    flips: NotRequired[bool]
 
 
 class OnnxNetwork(nn.Module):
@@ -85,14 +114,27 @@ class OnnxNetwork(nn.Module):
         threads = torch.get_num_threads()
         # as `plan_for` shares the cores: images side by side below LARGE, one on all cores above
         own = threads if largest_scale > LARGE else max(threads // min(threads, MOST_NETWORKS), 1)
-        self._session = session_of(path, own)
+        self._path, self._session = path, session_of(path, own)
+        given, made = (
+            sorted(one.name for one in part) for part in (self._session.get_inputs(), self._session.get_outputs())
+        )
+        if given != ["image", "patches"] or not set(OUTPUTS) <= set(made):
+            raise ValueError(f"its graph makes {short(made)} of {short(given)}")
         self.heads, self.classes, self.refined = tuple(heads), classes, refined
         self.discovery, self.refinement = "discovery" in heads or None, refined or None  # as of `DeepPatchNet`
 
     def of(self, image: ImageInput) -> tuple[dict[str, Tensor], Tensor, Tensor]:
         """Return the scores (C,) of each head that counts, the scores (P, C) of patches, and the boxes (P, 4)."""
         given = {"image": np.ascontiguousarray(image.image), "patches": image.patches.astype(np.float32)}
-        heads, patches, boxes = self._session.run(["head_scores", "patch_scores", "boxes"], given)
+        try:
+            heads, patches, boxes = self._session.run(list(OUTPUTS), given)
+        except Exception as error:  # onnxruntime has an exception of its own for each status, with no common base
+            found = str(error).split("\n", 1)[0][:200]
+            raise RunError(f"{self._path}: its graph fails ({found}). Write it again: dpl export RUN.") from None
+        count = len(image.patches)
+        shapes, wanted = [one.shape for one in (heads, patches, boxes)], (len(self.heads), self.classes)
+        if shapes != [wanted, (count, self.classes), (count, 4)]:
+            raise RunError(f"{self._path}: its graph gives scores of shapes {shapes}. Write it again: dpl export RUN.")
         of_heads = dict(zip(self.heads, torch.from_numpy(heads), strict=True))
         return of_heads, torch.from_numpy(patches), torch.from_numpy(boxes)
 

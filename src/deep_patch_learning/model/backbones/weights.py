@@ -1,6 +1,7 @@
 """Pretrained weights: from torchvision by name or from a local file, and which layers they fill."""
 
 import dataclasses
+import zipfile
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -11,6 +12,7 @@ from deep_patch_learning.common.errors import ModelError, did_you_mean
 from deep_patch_learning.model.backbone import Trunk
 
 _SUFFIXES = (".safetensors", ".pth", ".pt", ".caffemodel")
+SMALL = 1 << 20  # bytes: a zip that holds no more is let through, however small it is
 _WANTED_FILE = "a .pth, .safetensors or .caffemodel file"
 
 
@@ -106,7 +108,10 @@ def _read_file(path: Path) -> dict[str, Tensor]:
             from safetensors.torch import load_file
 
             return _below_heads(load_file(path))
+        _must_not_unfold(path)
         state = torch.load(path, map_location="cpu", weights_only=True)
+    except ModelError:
+        raise
     except Exception as error:
         first = str(error).strip().splitlines()[0] if str(error).strip() else type(error).__name__
         raise ModelError(
@@ -118,6 +123,18 @@ def _read_file(path: Path) -> dict[str, Tensor]:
     if not all(isinstance(name, str) for name in state):
         raise ModelError(f"{path}: its tensors have no names. Save a plain state_dict and try again.")
     return state
+
+
+def _must_not_unfold(path: Path) -> None:
+    """Raise `ModelError` for a zip that holds much more than its bytes, as torch never writes: it would fill the memory."""
+    if not zipfile.is_zipfile(path):
+        return
+    with zipfile.ZipFile(path) as archive:
+        held = sum(entry.file_size for entry in archive.infolist())
+    if held > 2 * path.stat().st_size + SMALL:
+        raise ModelError(
+            f"{path}: {path.stat().st_size:,} bytes that unfold to {held:,}, which torch.save does not write. Save it again."
+        )
 
 
 def _below_heads(tensors: dict[str, Tensor]) -> dict[str, Tensor]:
