@@ -365,6 +365,12 @@ def review(
     token: Annotated[
         str | None, typer.Option(help="What the link must hold.", show_default="made where it is needed")
     ] = None,
+    others: Annotated[
+        list[Path] | None,
+        typer.Option(
+            help="Another run (other seed or round): boxes that it finds elsewhere come first. Can be repeated."
+        ),
+    ] = None,
     browser: Annotated[bool, typer.Option("--open", help="Open the page in a browser.")] = False,
     follow_links: Annotated[
         bool, typer.Option("--follow-links", help="Images may be links out of the data's folder.", rich_help_panel=DATA)
@@ -386,6 +392,7 @@ def review(
         port=port,
         token=token,
         browser=browser,
+        others=others or (),
         follow_links=follow_links,
         limit=limit,
         device=device,

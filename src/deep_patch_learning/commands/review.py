@@ -3,6 +3,7 @@
 import os
 import socket
 import webbrowser
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple, TypedDict, Unpack
 
@@ -15,7 +16,9 @@ from deep_patch_learning.data.readers.read import read_tags
 if TYPE_CHECKING:
     import uvicorn
 
+    from deep_patch_learning.data.dataset import TaggedImages
     from deep_patch_learning.inference.loading import ModelOrRun
+    from deep_patch_learning.inference.prediction import Prediction
     from deep_patch_learning.review.store import ReviewStore
 
 STORE = "review.sqlite"  # beside a run
@@ -26,7 +29,8 @@ class ReviewOptions(TypedDict, total=False):
 
     `host` and `port`: the address, 127.0.0.1 and the first free port from 8765 on if not given. Another host than this machine
     needs a `token`; one is made if none is given. `follow_links`: images may be links that lead out of the data's folder.
-    `browser`: open the page in one. `limit`, `workers` and `device` as of `Work`.
+    `browser`: open the page in one. `limit`, `workers` and `device` as of `Work`. `others`: runs with the same classes, such as
+    other seeds or rounds; boxes that they find elsewhere are shown first.
     """
 
     host: str
@@ -37,6 +41,7 @@ class ReviewOptions(TypedDict, total=False):
     limit: int | None
     workers: int | None
     device: str
+    others: "Sequence[ModelOrRun]"
 
 
 def review(
@@ -51,7 +56,8 @@ def review(
 
     `data` is a tagged set, whose boxes `model` finds (the shipped model if None); or a COCO json or a folder of `dpl label`,
     whose boxes are reviewed; or a store, to go on with. Without `store` it is a new file beside the run or the labels, or the
-    one that is there. For `options` see `ReviewOptions`: host, port, token, follow_links, browser, limit, workers, device.
+    one that is there. For `options` see `ReviewOptions`: host, port, token, follow_links, browser, limit, workers, device,
+    others.
     """
     check_options(options, ReviewOptions, "review")
     served = opened_review(Path(data), model, None if store is None else Path(store), split, options)
@@ -199,6 +205,25 @@ def _of_model(
     for path in images.paths:  # refused now, not after hours
         real_path(path, root, follow)
     prepared = prepare(images, loaded.patch_generator, workers=options.get("workers"))
+    others = [_of_other(one, prepared.images, loaded.classes, options) for one in options.get("others", ())]
     predictions = predict_prepared(trusting, prepared, description="finding boxes")
-    found = of_predictions(predictions, prepared.images, follow, root)
+    found = of_predictions(predictions, prepared.images, follow, root, others)
     return create_store(place, loaded.classes, found, about)
+
+
+def _of_other(
+    model: "ModelOrRun", images: "TaggedImages", classes: Sequence[str], options: ReviewOptions
+) -> "Iterator[Prediction]":
+    """Return what another run finds in the images."""
+    from deep_patch_learning.inference.loading import as_model
+    from deep_patch_learning.inference.stream import predict_prepared
+    from deep_patch_learning.patches.prepare import prepare
+
+    loaded = as_model(model, options.get("device", "auto"))
+    if not loaded.finds_boxes or tuple(loaded.classes) != tuple(classes):
+        what = "classes are others" if loaded.finds_boxes else "network only classifies"
+        raise RunError(
+            f"{model}: its {what}, so that its boxes say nothing about those to review. Leave it out of others."
+        )
+    prepared = prepare(images, loaded.patch_generator, workers=options.get("workers"))
+    return predict_prepared(loaded, prepared, description=f"boxes of {model}")

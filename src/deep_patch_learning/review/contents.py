@@ -23,18 +23,22 @@ FORMATS = ("coco", "voc")  # of label folders that can be reviewed
 
 
 def of_predictions(
-    predictions: Iterable[Prediction], images: TaggedImages, follow_links: bool = False, root: Path | None = None
+    predictions: Iterable[Prediction],
+    images: TaggedImages,
+    follow_links: bool = False,
+    root: Path | None = None,
+    others: Sequence[Iterable[Prediction]] = (),
 ) -> list[FoundImage]:
     """Return each image with the boxes that `dpl label --for-training` would write for its tags, and no tag without one.
 
-    `predictions` are those of `images`, in the same order, with an expected precision of each box. The most useful image to
-    look at has the highest usefulness.
+    `predictions` are those of `images`, in the same order, with an expected precision of each box; `others` are those of other
+    runs for the same images. The most useful image to look at has the highest usefulness.
     """
     rule = LabelRule(for_training=True)
     found, useful = [], []
-    for number, prediction in enumerate(predictions):
+    for number, (prediction, *again) in enumerate(zip(predictions, *others, strict=True)):
         labelled = labelled_image(prediction, images, number, rule)
-        useful.append(usefulness(prediction, labelled))
+        useful.append(usefulness(prediction, labelled, again))
         trusted = labelled_image(prediction, images, number, LabelRule(for_training=True, precision=0.0))
         rows = zip(labelled.classes, labelled.boxes, labelled.scores, trusted.scores, useful[-1].boxes, strict=True)
         boxes = [
