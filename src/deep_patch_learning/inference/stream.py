@@ -35,7 +35,7 @@ from deep_patch_learning.inference.scoring import ImageInput
 Source = TypeVar("Source")
 LARGE = 640  # pixels of an image's longest side: above it one image fills all cores
 MOST_NETWORKS = 8  # images that pass the network at once on the CPU: each needs memory of its own
-GIVE_BACK = 100  # images on the CPU after which freed memory goes back to the system, for a hundredth of their time
+GIVE_BACK = 25  # images on the CPU after which freed memory goes back to the system, for a hundredth of their time
 ON_DEVICE = 4  # micro-batches that a device was asked for and that are not finished: it need not wait for the host
 HELD_BYTES = 256 << 20  # of decoded images that wait; a few wait even if they are larger
 
