@@ -28,7 +28,9 @@ def test_boxes_that_another_run_finds_elsewhere_are_doubted(
     small_world: Path, small_run: Path, small_prepared: Prepared, small_recipe: Recipe, tmp_path: Path
 ) -> None:
     other = tmp_path / "other"
-    train_prepared(small_prepared, small_recipe.replace(seed=7, steps=150, head_learning_rate=10.0), other, device="cpu")
+    train_prepared(
+        small_prepared, small_recipe.replace(seed=7, steps=150, head_learning_rate=10.0), other, device="cpu"
+    )
     alone = doubts(small_world, small_run, tmp_path / "alone.sqlite")
     beside = doubts(small_world, small_run, tmp_path / "beside.sqlite", small_run, other)
     doubted = ["of 2 other runs find it elsewhere" in why for _, why in beside]
