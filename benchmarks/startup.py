@@ -1,9 +1,9 @@
 """Seconds until `dpl --help` and `dpl predict PHOTO` are done, beside another checkout, in turns.
 
-    python benchmarks/startup.py PHOTO [--against PATH] [--rounds 10]
+    python benchmarks/startup.py PHOTO [--against COMMIT] [--rounds 10]
 
 Each run is a process of its own; one run of each comes first and is not counted, since it fills numba's cache. Every prediction
-makes its patches anew. PATH is the other checkout, or its `src` folder. Writes results/startup.csv.
+makes its patches anew. COMMIT is another version of this repository, or the path of a checkout. Writes results/startup.csv.
 """
 
 import argparse
@@ -37,16 +37,33 @@ def seconds(source: Path, words: list[str]) -> float:
     return took
 
 
+def source_of(version: str, scratch: Path) -> Path:
+    """Return the `src` folder of a checkout or a commit; a commit is unpacked into `scratch`."""
+    if not Path(version).is_dir():
+        packed = subprocess.run(["git", "archive", version, "src"], cwd=HERE.parent, stdout=subprocess.PIPE, check=True)
+        subprocess.run(["tar", "--extract", "--directory", scratch], input=packed.stdout, check=True)
+        version = str(scratch)
+    source = Path(version) / "src"
+    if not (source / "deep_patch_learning").is_dir():
+        sys.exit(f"{version}: holds no src/deep_patch_learning. Name a commit or a checkout of this package.")
+    return source.resolve()
+
+
 def main() -> None:
+    with tempfile.TemporaryDirectory() as scratch:
+        measure(Path(scratch))
+
+
+def measure(scratch: Path) -> None:
+    """Measure both versions in turns and write the table."""
     parser = argparse.ArgumentParser()
     parser.add_argument("photo", type=Path)
-    parser.add_argument("--against", type=Path, help="another checkout of this package")
+    parser.add_argument("--against", help="a commit or a checkout of this package")
     parser.add_argument("--rounds", type=int, default=10)
     given = parser.parse_args()
     versions = {"this": HERE}
     if given.against is not None:
-        inside = given.against / "src"
-        versions["other"] = (inside if inside.is_dir() else given.against).resolve()
+        versions["other"] = source_of(given.against, scratch)
     commands = {
         "dpl --help": ["--help"],
         "dpl predict PHOTO": ["predict", str(given.photo), "--out", "SCRATCH/found", "--device", "cpu"],
@@ -58,7 +75,7 @@ def main() -> None:
                 took = seconds(source, words)
                 if turn:
                     spent.setdefault((name, version), []).append(took)
-    against = f" --against {given.against.name}" if given.against is not None else ""
+    against = f" --against {Path(given.against).name}" if given.against is not None else ""
     command = f"python benchmarks/startup.py {given.photo.name}{against} --rounds {given.rounds}"
     about = {"command": command, "seed": "none", "machine": machine_name(), "date": date.today().isoformat()}
     rows = []

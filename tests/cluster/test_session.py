@@ -137,7 +137,7 @@ def test_what_the_cluster_does_not_have_is_refused(
 def test_what_a_worker_takes_is_what_ray_is_asked_for(tmp_path: Path) -> None:
     from deep_patch_learning.cluster.engine import Engine
 
-    asked: list[dict[str, int]] = []
+    asked: list[dict[str, Any]] = []
 
     class Handle:
         class begin:  # noqa: N801 - a method of an actor
@@ -149,9 +149,13 @@ def test_what_a_worker_takes_is_what_ray_is_asked_for(tmp_path: Path) -> None:
         def remote(self, _: type) -> "Ray":
             return self
 
-        def options(self, **options: int) -> Any:
+        def options(self, **options: Any) -> Any:
             asked.append(options)
             return type("Actor", (), {"remote": lambda self, *_: Handle()})()
 
     Engine(Cluster(Ray(), 8, 2, 4), WorkerPool(2, 4, 1), None)._hire("job", more=True)  # type: ignore[arg-type]
-    assert asked == [{"num_cpus": 4, "num_gpus": 1, "max_concurrency": 2}] * 2
+    assert [{name: value for name, value in one.items() if name != "runtime_env"} for one in asked] == [
+        {"num_cpus": 4, "num_gpus": 1, "max_concurrency": 2}
+    ] * 2
+    # the C library reads this before a thread of the worker starts: threads share one heap, and memory stays as it is
+    assert [one["runtime_env"]["env_vars"] for one in asked] == [{"MALLOC_ARENA_MAX": "1"}] * 2

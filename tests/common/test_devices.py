@@ -230,3 +230,53 @@ def test_a_name_that_somebody_took_is_not_used(kind: str, tmp_path: Path, monkey
     assert folder.is_dir()
     assert folder.parent == tmp_path
     assert folder != taken
+
+
+THREADS = """
+import sys, threading
+from deep_patch_learning.common.devices import keep_memory
+
+keep_memory()
+ready, go_on = threading.Barrier(9), threading.Event()
+
+def work():
+    held = [bytearray(60_000) for _ in range(50)]
+    ready.wait()
+    go_on.wait()
+
+for _ in range(8):
+    threading.Thread(target=work).start()
+ready.wait()
+heaps = sum(1 for line in open("/proc/self/maps") if int(line.split("-")[0], 16) % (64 << 20) == 0 and " rw-p " in line)
+go_on.set()
+print(heaps)
+"""
+
+
+@glibc
+@pytest.mark.parametrize(("settings", "most"), [({}, 0), ({"MALLOC_ARENA_MAX": "4"}, 3), ({"DPL_KEEP_MEMORY": "0"}, 8)])
+def test_threads_share_one_heap_unless_the_user_says_how_many(settings, most):
+    clean = {name: value for name, value in os.environ.items() if name not in (*NAMES, "MALLOC_ARENA_MAX")}
+    heaps = int(subprocess.check_output([sys.executable, "-c", THREADS], env=clean | settings, text=True))
+    assert heaps == most
+
+
+COLLECTOR = """
+import gc, os, time
+from deep_patch_learning.common.devices import collect_garbage_later
+
+collect_garbage_later(0.5)
+print(gc.isenabled(), flush=True)
+child = os.fork()
+if child == 0:  # the timer is not in a forked child
+    os._exit(gc.isenabled())
+print(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))
+time.sleep(1)
+print(gc.isenabled())
+"""
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="this system has no fork")
+def test_garbage_is_collected_after_the_start_and_in_forked_children():
+    found = subprocess.check_output([sys.executable, "-W", "ignore", "-c", COLLECTOR], text=True)
+    assert found.split() == ["False", "1", "True"]

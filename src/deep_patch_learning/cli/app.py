@@ -50,7 +50,7 @@ from deep_patch_learning.cli.options import (
     scale_numbers,
 )
 from deep_patch_learning.cli.training import research, training
-from deep_patch_learning.common.devices import keep_memory, map_large_blocks
+from deep_patch_learning.common.devices import collect_garbage_later, keep_memory, map_large_blocks
 from deep_patch_learning.common.errors import DplError, SettingError, did_you_mean, in_one_line
 from deep_patch_learning.common.signals import Ended, end_by_exception, raise_what_ended, repeat_ignored_signals
 
@@ -573,6 +573,7 @@ def _only_the_first_speaks() -> None:
 
 def main() -> None:
     """Run the command; a mistake the user can fix is one line on standard error and exit status 2."""
+    collect_garbage_later()
     keep_memory()
     # torch's threads spin while they wait for each other, which costs dearly when another program wants the core: spin less
     os.environ.setdefault("GOMP_SPINCOUNT", "10000")

@@ -15,6 +15,7 @@ from typing import Any
 from deep_patch_learning.cluster.parts import Part
 from deep_patch_learning.cluster.session import Cluster, WorkerPool
 from deep_patch_learning.cluster.work import Done, Failed, Job
+from deep_patch_learning.common.devices import ONE_HEAP
 from deep_patch_learning.common.errors import DplError, RunError
 from deep_patch_learning.common.progress import console
 
@@ -127,7 +128,12 @@ class Engine:
         """Start workers until there are as many as wanted, and no more than there are parts to do."""
         idle = sum(one.part is None for one in self._members)
         while len(self._members) < self.pool.workers and (more or idle < len(self._again)):
-            options = {"num_cpus": self.pool.cores, "num_gpus": self.pool.gpus, "max_concurrency": 2}
+            options = {
+                "num_cpus": self.pool.cores,
+                "num_gpus": self.pool.gpus,
+                "max_concurrency": 2,
+                "runtime_env": {"env_vars": ONE_HEAP},  # Ray's own threads run before `begin`
+            }
             handle = self.cluster.ray.remote(Worker).options(**options).remote(job, self.pool.cores)
             self._members.append(_Member(handle, handle.begin.remote()))
             idle += 1

@@ -11,7 +11,7 @@ from deep_patch_learning.common.progress import out as stdout
 from deep_patch_learning.data.dataset import limited
 from deep_patch_learning.data.readers.read import read_tags
 from deep_patch_learning.data.truth import read_truth
-from deep_patch_learning.evaluation.measure import OTHERWISE, measurable, measure_predictions
+from deep_patch_learning.evaluation.measure import OTHERWISE, measure_predictions
 from deep_patch_learning.inference.loading import ModelOrRun, as_model
 from deep_patch_learning.inference.stream import predict_prepared
 from deep_patch_learning.patches.prepare import prepare
@@ -45,8 +45,8 @@ def evaluate(
     loaded = as_model(model, work.get("device", "auto"))
     images = limited(read_tags(Path(data), split, classes=loaded.classes), work.get("limit"))
     prepared = prepare(images, loaded.patch_generator, workers=work.get("workers"))
-    predictions = [measurable(one) for one in predict_prepared(loaded, prepared)]
     truth = read_truth(Path(data), prepared.images)
+    predictions = predict_prepared(loaded, prepared)
     return measure_predictions(predictions, prepared.images.labels, truth, strict, difficult)
 
 

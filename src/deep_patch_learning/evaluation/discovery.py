@@ -4,7 +4,8 @@ The IoU is the VOC devkit's and must be at least the threshold; with `strict` it
 papers. Each report states which rule it used.
 """
 
-from collections.abc import Sequence
+from collections import defaultdict
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -23,6 +24,7 @@ from deep_patch_learning.evaluation.average_precision import (
     without_nan,
 )
 from deep_patch_learning.evaluation.matching import (
+    Block,
     Detections,
     best_match,
     blocks,
@@ -119,7 +121,7 @@ class DetectionReport(AveragePrecisions):
 
 
 def detection_mean_ap(
-    detections: Sequence[Detections],
+    detections: Iterable[Detections],
     truth: Sequence[TrueBoxes],
     classes: Sequence[str],
     *,
@@ -132,34 +134,56 @@ def detection_mean_ap(
     matched to the true box it overlaps most. The first match of a true box is right; a second one, and a box that
     overlaps none enough, is wrong; a match with a difficult box is neither.
     """
-    found_classes, found_scores, matches, hard = [], [], [], []
-    positives, before = np.zeros(len(classes), np.int64), 0
+    tally = DetectionTally(classes, threshold=threshold, strict=strict)
     for block in blocks(detections, truth, len(classes)):
-        match = best_match(block.found, block.true, len(classes), threshold, strict)
-        match[match >= 0] += before
-        before += len(block.difficult)
-        positives += np.bincount(block.true.classes[~block.difficult], minlength=len(classes))
-        matches.append(match.astype(np.int32))
-        found_classes.append(block.found.classes.astype(np.int32))
-        found_scores.append(block.scores)
-        hard.append(block.difficult)
-    of_box, scores = joined(found_classes), joined(found_scores)  # (D,)
-    match, difficult = joined(matches).astype(np.int32), joined(hard).astype(bool)  # (D,), (G,)
-    all_point, eleven_point, recall = [], [], []
-    for index in range(len(classes)):
-        of_class = np.flatnonzero(of_box == index)
-        ranked = match[of_class[np.argsort(-scores[of_class], kind="stable")]]
-        hits = _hits(ranked, difficult)
-        all_point.append(100.0 * interpolated_ap(hits, int(positives[index]), "all-point"))
-        eleven_point.append(100.0 * interpolated_ap(hits, int(positives[index]), "11-point"))
-        recall.append(100.0 * recall_at(0.8, hits, int(positives[index])))
-    return DetectionReport(
-        per_class(classes, all_point),
-        per_class(classes, eleven_point),
-        per_class(classes, recall),
-        dict(zip(classes, positives.tolist(), strict=True)),
-        f"{rule_in_words(threshold, strict)}, difficult boxes ignored",
-    )
+        tally.add(block)
+    return tally.report()
+
+
+class DetectionTally:
+    """Detection average precision of images that come block by block; of each found box it keeps the score and the match."""
+
+    def __init__(self, classes: Sequence[str], *, threshold: float = 0.5, strict: bool = False) -> None:
+        self.classes, self.threshold, self.strict = classes, threshold, strict
+        self._ranked: defaultdict[int, list[tuple[np.ndarray, np.ndarray]]] = defaultdict(
+            list
+        )  # scores, true boxes or -1
+        self._difficult: list[np.ndarray] = []  # of each true box so far
+        self._true_boxes = 0
+        self._positives = np.zeros(len(classes), np.int64)
+
+    def add(self, block: Block) -> None:
+        """Match the boxes of a block."""
+        match = best_match(block.found, block.true, len(self.classes), self.threshold, self.strict)
+        match[match >= 0] += self._true_boxes
+        self._true_boxes += len(block.difficult)
+        self._difficult.append(block.difficult)
+        self._positives += np.bincount(block.true.classes[~block.difficult], minlength=len(self.classes))
+        order = np.argsort(block.found.classes, kind="stable")
+        present, starts = np.unique(block.found.classes[order], return_index=True)
+        scores, matches = block.scores[order], match[order].astype(np.int32)
+        bounds = np.append(starts, len(order))
+        for index, start, end in zip(present.tolist(), bounds[:-1], bounds[1:], strict=True):
+            self._ranked[index].append((scores[start:end], matches[start:end]))
+
+    def report(self) -> DetectionReport:
+        """Return the figures of the blocks so far."""
+        difficult = joined(self._difficult).astype(bool)
+        all_point, eleven_point, recall = [], [], []
+        for index, positives in enumerate(self._positives.tolist()):
+            of_class = self._ranked.get(index, [])
+            scores, match = joined([one for one, _ in of_class]), joined([one for _, one in of_class]).astype(np.int32)
+            hits = _hits(match[np.argsort(-scores, kind="stable")], difficult)
+            all_point.append(100.0 * interpolated_ap(hits, positives, "all-point"))
+            eleven_point.append(100.0 * interpolated_ap(hits, positives, "11-point"))
+            recall.append(100.0 * recall_at(0.8, hits, positives))
+        return DetectionReport(
+            per_class(self.classes, all_point),
+            per_class(self.classes, eleven_point),
+            per_class(self.classes, recall),
+            dict(zip(self.classes, self._positives.tolist(), strict=True)),
+            f"{rule_in_words(self.threshold, self.strict)}, difficult boxes ignored",
+        )
 
 
 @dataclass(frozen=True)
@@ -182,7 +206,7 @@ class RecallReport:
 
 
 def instance_recall(
-    detections: Sequence[Detections],
+    detections: Iterable[Detections],
     truth: Sequence[TrueBoxes],
     classes: Sequence[str],
     *,
@@ -191,22 +215,41 @@ def instance_recall(
     with_difficult: bool = True,
 ) -> RecallReport:
     """Return the percentage of all true boxes that a found box of their class matches, whatever its score."""
-    there, got = np.zeros(len(classes), np.int64), np.zeros(len(classes), np.int64)
+    tally = RecallTally(classes, threshold=threshold, strict=strict, with_difficult=with_difficult)
     for block in blocks(detections, truth, len(classes)):
-        found, true = block.found, block.true
-        found_index, true_index = same_image_and_class(found, true, len(classes))
+        tally.add(block)
+    return tally.report()
+
+
+class RecallTally:
+    """The share of true boxes that were found, of images that come block by block."""
+
+    def __init__(
+        self, classes: Sequence[str], *, threshold: float = 0.5, strict: bool = False, with_difficult: bool = True
+    ) -> None:
+        self.classes, self.threshold, self.strict, self.with_difficult = classes, threshold, strict, with_difficult
+        self._there, self._found = np.zeros((2, len(classes)), np.int64)
+
+    def add(self, block: Block) -> None:
+        """Count the boxes of a block."""
+        found, true, classes = block.found, block.true, len(self.classes)
+        found_index, true_index = same_image_and_class(found, true, classes)
         iou = paired_iou(found.boxes[found_index], true.boxes[true_index])
         hit = np.zeros(len(true.boxes), bool)
-        hit[true_index[overlaps(iou, threshold, strict)]] = True
-        counts = np.ones_like(block.difficult) if with_difficult else ~block.difficult
-        there += np.bincount(true.classes[counts], minlength=len(classes))
-        got += np.bincount(true.classes[counts & hit], minlength=len(classes))
-    return RecallReport(
-        share(got.sum(), there.sum()),
-        per_class(classes, map(share, got.tolist(), there.tolist())),
-        int(there.sum()),
-        f"{rule_in_words(threshold, strict)}, difficult boxes {'in' if with_difficult else 'out'}",
-    )
+        hit[true_index[overlaps(iou, self.threshold, self.strict)]] = True
+        counts = np.ones_like(block.difficult) if self.with_difficult else ~block.difficult
+        self._there += np.bincount(true.classes[counts], minlength=classes)
+        self._found += np.bincount(true.classes[counts & hit], minlength=classes)
+
+    def report(self) -> RecallReport:
+        """Return the figures of the blocks so far."""
+        there, found = self._there, self._found
+        return RecallReport(
+            share(found.sum(), there.sum()),
+            per_class(self.classes, map(share, found.tolist(), there.tolist())),
+            int(there.sum()),
+            f"{rule_in_words(self.threshold, self.strict)}, difficult boxes {'in' if self.with_difficult else 'out'}",
+        )
 
 
 def _hits(ranked: np.ndarray, difficult: np.ndarray) -> np.ndarray:

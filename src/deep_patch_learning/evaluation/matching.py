@@ -4,8 +4,9 @@ Boxes are half-open, so x2 - x1 is the number of columns a box covers. The VOC d
 box and adds 1 to every side; that is the same number of pixels, and so the same IoU.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from itertools import islice
 from typing import Protocol
 
 import numpy as np
@@ -13,7 +14,7 @@ import numpy as np
 from deep_patch_learning.common.boxes import box_iou
 from deep_patch_learning.data.truth import TrueBoxes
 
-BLOCK = 500  # images that are matched at a time
+BLOCK = 50  # images that are matched at a time
 
 
 class Detections(Protocol):
@@ -55,14 +56,28 @@ class Block:
     difficult: np.ndarray  # (G,) bool
 
 
-def blocks(detections: Sequence[Detections], truth: Sequence[TrueBoxes], classes: int) -> Iterator[Block]:
-    """Yield the boxes of all images, some images at a time, in their order; image numbers begin at 0 in each block."""
-    if len(detections) != len(truth):
-        raise ValueError(f"there are detections for {len(detections)} images and true boxes for {len(truth)}")
+def blocks(detections: Iterable[Detections], truth: Sequence[TrueBoxes], classes: int) -> Iterator[Block]:
+    """Yield the boxes of all images, some images at a time, in their order; image numbers begin at 0 in each block.
+
+    Detections are taken as they come, so that those of a whole data set need not be in memory.
+    """
+    coming = iter(detections)
     for first in range(0, len(truth), BLOCK):
-        part = slice(first, first + BLOCK)
-        true, difficult = flatten_truth(truth[part], classes, first)
-        yield Block(*flatten_detections(detections[part], classes, first), true, difficult)
+        yield _block(list(islice(coming, min(BLOCK, len(truth) - first))), truth, classes, first)
+    _must_be_as_many(len(truth) + sum(1 for _ in coming), truth)
+
+
+def _block(found: list[Detections], truth: Sequence[TrueBoxes], classes: int, first: int) -> Block:
+    part = truth[first : first + BLOCK]
+    if len(found) < len(part):
+        _must_be_as_many(first + len(found), truth)
+    true, difficult = flatten_truth(part, classes, first)
+    return Block(*flatten_detections(found, classes, first), true, difficult)
+
+
+def _must_be_as_many(images: int, truth: Sequence[TrueBoxes]) -> None:
+    if images != len(truth):
+        raise ValueError(f"there are detections for {images} images and true boxes for {len(truth)}")
 
 
 def flatten_truth(truth: Sequence[TrueBoxes], classes: int, first: int = 0) -> tuple[FlatBoxes, np.ndarray]:
