@@ -14,7 +14,7 @@ import os
 import re
 import shutil
 import stat
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from types import NoneType, UnionType
@@ -42,13 +42,20 @@ def written_whole(path: Path) -> Iterator[Path]:
     Its permissions are those of any new file there, even where the library that writes it makes private files. An `OSError`
     names `path`.
     """
+    with _written(path, Path.replace) as part:
+        yield part
+
+
+@contextmanager
+def _written(path: Path, name: Callable[[Path, Path], object]) -> Iterator[Path]:
+    """Yield a temporary path as `written_whole` does; at the end `name` gives the file its name."""
     part = part_of(path)
     try:
         with _locked(os.open(part, os.O_RDWR | os.O_CREAT | os.O_TRUNC, 0o666)):
             rights = part.stat().st_mode
             yield part
             part.chmod(rights)
-            part.replace(path)
+            name(part, path)
     except OSError as error:
         if error.errno is not None and error.filename in (None, str(part)):  # of a full disk Python names no file
             raise OSError(error.errno, error.strerror, str(path)) from None
@@ -61,15 +68,8 @@ def written_whole(path: Path) -> Iterator[Path]:
 def published_once(path: Path) -> Iterator[Path]:
     """Yield a temporary path as `written_whole` does; where `path` is there by the end, it stays and is a `FileExistsError`."""
     sweep(path.parent, path.name)
-    part = part_of(path)
-    try:
-        with _locked(os.open(part, os.O_RDWR | os.O_CREAT | os.O_TRUNC, 0o666)):
-            rights = part.stat().st_mode
-            yield part
-            part.chmod(rights)
-            _publish(part, path)
-    finally:
-        part.unlink(missing_ok=True)
+    with _written(path, _publish) as part:
+        yield part
 
 
 def _publish(part: Path, path: Path) -> None:
