@@ -4,10 +4,12 @@
 
 A FOLDER is a COCO data set with annotations/instances_train.json and instances_val.json; their boxes only measure. With
 --voc, the 300 photos that own_photos.py chooses, all of them to train on, and 500 others to measure on. Each row is `dpl train`
-and `dpl evaluate` as a user calls them, on the CPU; finished parts in OUT are not repeated. Writes results/own_images.csv.
+and `dpl evaluate` as a user calls them, on the CPU; finished parts in OUT are not repeated. Writes results/own_images.csv, where
+rows of other sets and ways stay.
 """
 
 import argparse
+import csv
 import json
 from datetime import date
 from pathlib import Path
@@ -17,8 +19,10 @@ from deep_patch_learning.recipe.choose import seed_numbers
 from own_photos import FIGURES, choose, dpl
 from rows import RESULTS, write_rows
 
+FILE = RESULTS / "own_images.csv"
 WAYS: dict[str, tuple[str, ...]] = {
     "fast": (),
+    "the shipped model's layers": ("--weights", "shipped-model"),
     "mirrored too": ("--set", "test_flips=true"),
     "nothing erased": ("--set", "erased_regions=0"),
     "as before": ("--set", "erased_regions=0", "--set", "vote_sharpness=8", "--set", "keep_maps=false"),
@@ -55,19 +59,22 @@ def main() -> None:
     for name, (train, others) in image_sets(options.folders, options.voc, options.out).items():
         for way in options.ways.split(","):
             for seed in seed_numbers(options.seeds):
-                run = options.out / f"{name}-{way.replace(' ', '-')}-{seed}"
+                run = options.out / f"{name}-{way.replace(' ', '-')}-{seed}".replace("'", "")
                 words = ("--recipe", "fast", "--device", "cpu", "--seed", seed, *WAYS[way])
                 dpl("train", *train, *words, "--out", run)
-                kept = run.with_suffix(".json")
-                if not kept.exists():
+                figures = run.with_suffix(".json")
+                if not figures.exists():
                     said = dpl("evaluate", *others, "--model", run, "--device", "cpu", "--json")
-                    kept.write_text(said.splitlines()[-1])
-                found = json.loads(kept.read_text())
+                    figures.write_text(said.splitlines()[-1])
+                found = json.loads(figures.read_text())
                 command = f"dpl train TRAIN {' '.join(map(str, words))} --out RUN; dpl evaluate OTHERS --model RUN"
                 row = {"image_set": name, "way": way} | {key: round(found[key], 2) for key in FIGURES}
                 rows.append(row | {"seed": seed, "command": command} | about)
                 print(rows[-1], flush=True)
-    write_rows(RESULTS / "own_images.csv", rows)
+    with FILE.open(newline="") as file:
+        measured = {(row["image_set"], row["way"]) for row in rows}
+        kept = [row for row in csv.DictReader(file) if (row["image_set"], row["way"]) not in measured]
+    write_rows(FILE, [*kept, *rows])
 
 
 if __name__ == "__main__":

@@ -33,12 +33,14 @@ class Worker:
 
     def begin(self) -> dict[str, Any] | str:
         """Return who this worker is, after loading the job; or in one line why it cannot begin."""
+        from deep_patch_learning.common.devices import collect_garbage_later, keep_memory
+
+        collect_garbage_later()
+        keep_memory()
         import torch
 
         from deep_patch_learning import __version__
-        from deep_patch_learning.common.devices import keep_memory
 
-        keep_memory()
         torch.set_num_threads(self._cores)
         if not self._job.out.about.is_file():
             return (
