@@ -192,6 +192,7 @@ WORDS = {
     "last": "the run's network, after the round",
     "fast": "as it is",
     "as before": "nothing erased, a sharp vote",
+    "the shipped model's layers": "from the shipped model's layers",
 }
 
 # The table of the README: a label, the file, the rows of it.

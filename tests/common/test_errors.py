@@ -54,6 +54,30 @@ def test_a_stopped_command_says_so(small_world: Path, tmp_path: Path, sent: sign
     assert not list(tmp_path.glob("found/.*"))
 
 
+STOPPED_EARLY = """
+import os, sys
+import typer.main
+from deep_patch_learning.cli.app import main
+
+build = typer.main.get_command
+
+def interrupted(app):
+    os.kill(os.getpid(), int(sys.argv.pop()))
+    return build(app)
+
+typer.main.get_command = interrupted
+main()
+"""
+
+
+@pytest.mark.parametrize(("sent", "status"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
+def test_a_command_that_is_stopped_before_it_runs_says_so(sent: signal.Signals, status: int) -> None:
+    words = [sys.executable, "-c", STOPPED_EARLY, "--version", str(int(sent))]
+    done = subprocess.run(words, capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stdout) == (status, "")
+    assert done.stderr.strip() == "dpl: stopped. What is written is whole; repeat the command to go on."
+
+
 def test_a_closed_pipe_ends_a_command_quietly(small_world: Path, tmp_path: Path) -> None:
     command = [*DPL, "predict", str(small_world.parent / "images"), "--out", str(tmp_path / "found"), "--no-draw"]
     with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as started:
