@@ -47,15 +47,17 @@ def open_table(file: Any, shard: str) -> Any:
 
     try:
         table = parquet().ParquetFile(file)
-    except (pyarrow.ArrowInvalid, OSError) as error:
+        columns = table.schema_arrow.names
+    except (pyarrow.ArrowException, UnicodeDecodeError, OSError) as error:
         if isinstance(error, FileNotFoundError):
             raise
         raise DataError(
             f"{shard}: the shard is cut off or no Parquet table ({first_line(error)}). Copy it again."
         ) from None
-    if "image" not in table.schema_arrow.names:
-        found = ", ".join(table.schema_arrow.names)
-        raise DataError(f"{shard}: has no column 'image' with the images' bytes; it has {found}. Rename the column.")
+    if "image" not in columns:
+        raise DataError(
+            f"{shard}: has no column 'image' with the images' bytes; it has {', '.join(columns)}. Rename the column."
+        )
     return table
 
 

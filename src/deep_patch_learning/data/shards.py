@@ -261,7 +261,7 @@ def _of_table(file: BinaryIO, shard: str, stem: str, tagged: bool) -> Iterator[S
             for row in batch.to_pylist():
                 yield _row(row, next(tags), number, shard, stem)
                 number += 1
-    except (pyarrow.ArrowInvalid, OSError, UnicodeDecodeError) as error:
+    except (pyarrow.ArrowException, UnicodeDecodeError, OSError) as error:
         said = first_line(error)
         raise DataError(f"{shard}, row {number}: the shard is damaged ({said}). Copy it again.") from None
 
