@@ -52,6 +52,8 @@ def parsed_apart(path: Path) -> dict[str, np.ndarray]:
             raise DataError(_died(path, done.returncode, done.stderr, seconds))
         with np.load(result, allow_pickle=False) as content:
             names = json.loads(content["names"].tobytes())
+            if not names:
+                raise DataError(f"{path}: holds the boxes of no image. Write the file again.")
             return dict(zip(names, np.split(content["boxes"], content["ends"][:-1]), strict=True))
 
 
