@@ -590,9 +590,7 @@ def main() -> None:
     except Ended:
         print(STOPPED, file=sys.stderr)
         raise
-    except (
-        KeyboardInterrupt
-    ):  # before a command runs: while it does, `Commands.invoke` says so and typer sets the status
+    except KeyboardInterrupt:  # before a command runs; once it does, `Commands.invoke` says so
         print(STOPPED, file=sys.stderr)
         sys.exit(128 + signal.SIGINT)
     except SystemExit as end:  # --help and --version print before a command runs: typer and rich then end with status 1

@@ -142,9 +142,8 @@ KEPT_OPERATIONS = (
     64  # 40 steps of training peak at 2.1 to 2.5 GiB with 64, 2.1 with 0, 2.7 to 3.3 with 256, 4.8 with 1,024
 )
 SWITCH = "DPL_KEEP_MEMORY"  # 0 leaves the allocator as it is
-ONE_HEAP = {
-    "MALLOC_ARENA_MAX": "1"
-}  # as the environment of a process in which threads start before `keep_memory` is called
+# the same, as the environment of a process whose threads start before `keep_memory` is called
+ONE_HEAP = {"MALLOC_ARENA_MAX": "1"}
 CHOSEN_BY_USER = ("MALLOC_MMAP_MAX_", "MALLOC_MMAP_THRESHOLD_", "MALLOC_TRIM_THRESHOLD_", "MALLOC_TOP_PAD_")
 
 

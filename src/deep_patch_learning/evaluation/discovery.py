@@ -145,9 +145,8 @@ class DetectionTally:
 
     def __init__(self, classes: Sequence[str], *, threshold: float = 0.5, strict: bool = False) -> None:
         self.classes, self.threshold, self.strict = classes, threshold, strict
-        self._ranked: defaultdict[int, list[tuple[np.ndarray, np.ndarray]]] = defaultdict(
-            list
-        )  # scores, true boxes or -1
+        # of each class, block by block: scores, and true boxes or -1
+        self._matched: defaultdict[int, list[tuple[np.ndarray, np.ndarray]]] = defaultdict(list)
         self._difficult: list[np.ndarray] = []  # of each true box so far
         self._true_boxes = 0
         self._positives = np.zeros(len(classes), np.int64)
@@ -164,14 +163,14 @@ class DetectionTally:
         scores, matches = block.scores[order], match[order].astype(np.int32)
         bounds = np.append(starts, len(order))
         for index, start, end in zip(present.tolist(), bounds[:-1], bounds[1:], strict=True):
-            self._ranked[index].append((scores[start:end], matches[start:end]))
+            self._matched[index].append((scores[start:end], matches[start:end]))
 
     def report(self) -> DetectionReport:
         """Return the figures of the blocks so far."""
         difficult = joined(self._difficult).astype(bool)
         all_point, eleven_point, recall = [], [], []
         for index, positives in enumerate(self._positives.tolist()):
-            of_class = self._ranked.get(index, [])
+            of_class = self._matched.get(index, [])
             scores, match = joined([one for one, _ in of_class]), joined([one for _, one in of_class]).astype(np.int32)
             hits = _hits(match[np.argsort(-scores, kind="stable")], difficult)
             all_point.append(100.0 * interpolated_ap(hits, positives, "all-point"))
