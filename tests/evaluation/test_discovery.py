@@ -237,6 +237,16 @@ def slow_hits(rows, index, strict):
 BLOCKS = st.sampled_from([1, 2, 500])  # images that are matched at a time
 
 
+@pytest.mark.parametrize("block", [1, 2, 500])
+def test_objects_of_one_block_are_not_those_of_another(block):
+    truth = [true_boxes((TEN, 0, index == 2)) for index in range(4)]  # the third one difficult
+    found = [found_boxes((TEN, 0, 0.9 - index / 10)) for index in range(4)]
+    with patch.object(matching, "BLOCK", block):
+        report = detection_mean_ap(found, truth, ["cat"])
+        assert (report.mean_ap, report.boxes) == (100, {"cat": 3})
+        assert instance_recall(found, truth, ["cat"]).overall == 100
+
+
 @given(images, st.booleans(), BLOCKS)
 def test_detection_equals_the_devkits_loop(rows, strict, block):
     truth = [true_boxes(*true) for true, _ in rows]
